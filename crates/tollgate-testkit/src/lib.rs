@@ -1,1 +1,5 @@
-//! x
+//! Test support for Tollgate's crates: the oracle, the manual clock, the store conformance suite.
+//!
+//! Nothing here is published, and nothing here is used outside tests.
+
+pub mod oracle;

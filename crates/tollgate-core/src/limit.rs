@@ -1,0 +1,115 @@
+use std::fmt;
+
+use crate::{Level, State, Timestamp, Window};
+
+/// How a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// A bucket of `capacity` tokens that refills continuously.
+    TokenBucket,
+    /// Two adjacent fixed windows, the older weighted by what is left of it.
+    SlidingWindow,
+}
+
+/// A valid limit: what may be spent of one bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limit {
+    algorithm: Algorithm,
+    rate: u32,
+    window: Window,
+    capacity: u32,
+}
+
+impl Limit {
+    /// `rate` tokens per `window`, in a bucket that holds `capacity`.
+    pub const fn token_bucket(
+        rate: u32,
+        window: Window,
+        capacity: u32,
+    ) -> Result<Self, InvalidLimit> {
+        if rate == 0 {
+            return Err(InvalidLimit::ZeroRate);
+        }
+        if capacity == 0 {
+            return Err(InvalidLimit::ZeroCapacity);
+        }
+        Ok(Self {
+            algorithm: Algorithm::TokenBucket,
+            rate,
+            window,
+            capacity,
+        })
+    }
+
+    /// At most `rate` in any `window`, as a weighted sum of two windows estimates it.
+    pub const fn sliding_window(rate: u32, window: Window) -> Result<Self, InvalidLimit> {
+        if rate == 0 {
+            return Err(InvalidLimit::ZeroRate);
+        }
+        Ok(Self {
+            algorithm: Algorithm::SlidingWindow,
+            rate,
+            window,
+            capacity: rate,
+        })
+    }
+
+    /// How this limit counts.
+    pub const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Tokens per window.
+    pub const fn rate(&self) -> u32 {
+        self.rate
+    }
+
+    /// The span over which the rate is counted.
+    pub const fn window(&self) -> Window {
+        self.window
+    }
+
+    /// The most that can be spent at once.
+    pub const fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Seconds in which an empty bucket becomes full, rounded up; for a sliding window, its length.
+    pub const fn fill_secs(&self) -> u64 {
+        match self.algorithm {
+            Algorithm::TokenBucket => {
+                (self.capacity as u64 * self.window.as_secs() as u64).div_ceil(self.rate as u64)
+            }
+            Algorithm::SlidingWindow => self.window.as_secs() as u64,
+        }
+    }
+
+    /// What `state` amounts to under this limit at `now`. No state is a full bucket.
+    ///
+    /// The state may come from another limit (a changed rate, window or algorithm): what was spent
+    /// stays spent, in tokens, and the time since then refills at this limit's rate.
+    #[inline]
+    pub fn level(&self, state: Option<State>, now: Timestamp) -> Level {
+        Level::new(*self, state, now)
+    }
+}
+
+/// Why numbers do not make a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidLimit {
+    /// A rate of 0 would never refill.
+    ZeroRate,
+    /// A capacity of 0 would never admit anything.
+    ZeroCapacity,
+}
+
+impl fmt::Display for InvalidLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ZeroRate => "a rate must be at least 1",
+            Self::ZeroCapacity => "a capacity must be at least 1",
+        })
+    }
+}
+
+impl std::error::Error for InvalidLimit {}
