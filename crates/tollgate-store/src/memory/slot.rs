@@ -1,0 +1,90 @@
+use tollgate_core::{Spending, State, Timestamp, Window};
+
+/// One bucket in 32 bytes, two to a cache line.
+///
+/// `packed` holds, from the lowest bit: 77 bits of spending, 25 of window (seconds), 1 of algorithm and
+/// 25 of life, the seconds after `at` at which the bucket is full again and its place may be reused.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
+pub(super) struct Slot {
+    /// The key's hash; 0 marks a slot that was never used.
+    pub(super) fingerprint: u64,
+    at: u64,
+    packed: u128,
+}
+
+const SPENDING_BITS: u32 = 77;
+const WINDOW_BITS: u32 = 25;
+const ALGORITHM_SHIFT: u32 = SPENDING_BITS + WINDOW_BITS;
+const LIFE_SHIFT: u32 = ALGORITHM_SHIFT + 1;
+const MAX_LIFE: u64 = (1 << (128 - LIFE_SHIFT)) - 1;
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "fields are cut out of the packed word"
+)]
+impl Slot {
+    /// A slot taken for a bucket that has spent nothing yet.
+    pub(super) fn taken(fingerprint: u64) -> Self {
+        Self {
+            fingerprint,
+            ..Self::default()
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.fingerprint == 0
+    }
+
+    /// The bucket is full again, so that nothing is lost with it. A life too long to be written down
+    /// (more than 388 days) does not end.
+    #[inline]
+    pub(super) fn is_spare(&self, now: Timestamp) -> bool {
+        let life = (self.packed >> LIFE_SHIFT) as u64 & MAX_LIFE;
+        life != MAX_LIFE && self.at.saturating_add(life * 1_000_000) <= now.as_micros()
+    }
+
+    /// Writes the bucket's state, which is full again `full_after_us` after its moment. No state leaves
+    /// a slot that is spare.
+    #[inline]
+    pub(super) fn write(&mut self, state: Option<State>, full_after_us: u64) {
+        let Some(state) = state else {
+            (self.at, self.packed) = (0, 0);
+            return;
+        };
+        let (algorithm, spending) = match state.spending {
+            Spending::Bucket { parts } => (0, parts),
+            Spending::Windows { current, previous } => {
+                (1, u128::from(current) | u128::from(previous) << 32)
+            }
+        };
+        let life = u128::from(full_after_us.div_ceil(1_000_000).min(MAX_LIFE));
+        self.at = state.at.as_micros();
+        self.packed = spending
+            | u128::from(state.window.as_secs()) << SPENDING_BITS
+            | algorithm << ALGORITHM_SHIFT
+            | life << LIFE_SHIFT;
+    }
+
+    /// The bucket's state; none if it was last seen full.
+    #[inline]
+    pub(super) fn read(&self) -> Option<State> {
+        let window = (self.packed >> SPENDING_BITS) as u32 & ((1 << WINDOW_BITS) - 1);
+        let spending = if (self.packed >> ALGORITHM_SHIFT) & 1 == 0 {
+            Spending::Bucket {
+                parts: self.packed & ((1 << SPENDING_BITS) - 1),
+            }
+        } else {
+            Spending::Windows {
+                current: self.packed as u32,
+                previous: (self.packed >> 32) as u32,
+            }
+        };
+        Some(State {
+            at: Timestamp::from_micros(self.at),
+            window: Window::from_secs(window)?,
+            spending,
+        })
+    }
+}

@@ -1,0 +1,108 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use smallvec::SmallVec;
+use tollgate_core::{Charge, Judgement, Level, Timestamp};
+
+/// Keeps what was spent, and decides by it.
+pub trait Store: Send + Sync {
+    /// Applies every charge or none, as if at one instant: concurrent callers see some serial order.
+    ///
+    /// The request is admitted if every charge that is not `shadow` is. A refused request writes
+    /// nothing (but see [`Level::stepped_back`]). A shadow charge is taken only if the request is
+    /// admitted and the charge itself would be.
+    fn apply<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        mode: Mode,
+        now: Timestamp,
+    ) -> Reply<'a, Verdict>;
+
+    /// Gives back what [`Store::apply`] took at `charged_at`: never more than was spent.
+    fn credit<'a>(
+        &'a self,
+        charges: &'a [Charge<'a>],
+        charged_at: Timestamp,
+        now: Timestamp,
+    ) -> Reply<'a, ()>;
+}
+
+/// Whether an admitted request is charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Decide and take the tokens.
+    Charge,
+    /// Decide only.
+    Peek,
+}
+
+/// A store's answer: at once, or after a round trip.
+pub enum Reply<'a, T> {
+    /// It is known already.
+    Now(Result<T, StoreError>),
+    /// It takes I/O.
+    Later(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>),
+}
+
+impl<T> Reply<'_, T> {
+    /// The answer, waiting only if the store has to.
+    pub async fn wait(self) -> Result<T, StoreError> {
+        match self {
+            Self::Now(answer) => answer,
+            Self::Later(answer) => answer.await,
+        }
+    }
+}
+
+/// The decision over all charges of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether every charge that counts was admitted.
+    pub admitted: bool,
+    /// One for each charge, in their order.
+    pub outcomes: Outcomes,
+}
+
+/// The outcomes of a request's charges; on the stack for as many as most requests have.
+pub type Outcomes = SmallVec<[Outcome; 8]>;
+
+/// One bucket after the decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What this bucket said, whatever the others did.
+    pub judgement: Judgement,
+    /// Whole tokens left.
+    pub remaining: u32,
+    /// Microseconds until it is full again.
+    pub full_after_us: u64,
+}
+
+impl Outcome {
+    /// The outcome of a bucket that stands at `level` after it said `judgement`.
+    pub fn new(judgement: Judgement, level: &Level) -> Self {
+        Self {
+            judgement,
+            remaining: level.remaining(),
+            full_after_us: level.full_after_us(),
+        }
+    }
+}
+
+/// Why a store could not decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreError {
+    /// It cannot be reached or did not answer in time. Whether the charges were taken is unknown, so
+    /// they must not be sent again.
+    Unavailable,
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable => f.write_str("the store did not answer"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
