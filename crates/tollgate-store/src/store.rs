@@ -2,12 +2,13 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use smallvec::SmallVec;
 use tollgate_core::{Charge, Judgement, Level, Timestamp};
 
 /// Keeps what was spent, and decides by it.
 pub trait Store: Send + Sync {
     /// Applies every charge or none, as if at one instant: concurrent callers see some serial order.
+    /// Answers whether the request is admitted, and writes what each bucket said to `outcomes`, which
+    /// is as long as `charges`.
     ///
     /// The request is admitted if every charge that is not `shadow` is. A refused request writes
     /// nothing (but see [`Level::stepped_back`]). A shadow charge is taken only if the request is
@@ -15,6 +16,7 @@ pub trait Store: Send + Sync {
     fn apply<'a>(
         &'a self,
         charges: &'a [Charge<'a>],
+        outcomes: &'a mut [Outcome],
         mode: Mode,
         now: Timestamp,
     ) -> Reply<'a, Verdict>;
@@ -56,16 +58,13 @@ impl<T> Reply<'_, T> {
 }
 
 /// The decision over all charges of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// Whether every charge that counts was admitted.
-    pub admitted: bool,
-    /// One for each charge, in their order.
-    pub outcomes: Outcomes,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every charge that counts was admitted.
+    Admitted,
+    /// At least one was not, and none was taken.
+    Refused,
 }
-
-/// The outcomes of a request's charges; on the stack for as many as most requests have.
-pub type Outcomes = SmallVec<[Outcome; 8]>;
 
 /// One bucket after the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +79,23 @@ pub struct Outcome {
 
 impl Outcome {
     /// The outcome of a bucket that stands at `level` after it said `judgement`.
+    #[inline]
     pub fn new(judgement: Judgement, level: &Level) -> Self {
         Self {
             judgement,
             remaining: level.remaining(),
             full_after_us: level.full_after_us(),
+        }
+    }
+}
+
+impl Default for Outcome {
+    /// An outcome not written yet: the strictest.
+    fn default() -> Self {
+        Self {
+            judgement: Judgement::Never,
+            remaining: 0,
+            full_after_us: 0,
         }
     }
 }

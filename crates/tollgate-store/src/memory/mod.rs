@@ -11,6 +11,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::array;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -21,7 +22,7 @@ use tollgate_core::{Charge, Judgement, Key, Level, State, Timestamp};
 
 use self::overflow::{Lane, Overflow};
 use self::table::Table;
-use crate::store::{Mode, Outcome, Outcomes, Reply, Store, Verdict};
+use crate::store::{Mode, Outcome, Reply, Store, Verdict};
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The exact store of one process, in bounded memory.
@@ -109,67 +110,111 @@ impl MemoryStore {
         usage
     }
 
-    /// The common case, a single bucket that is in the table; none if it is not.
+    /// The common case: a few buckets, all different and all in the table; none if it is not that.
     #[inline]
-    fn decide_found(&self, charge: &Charge<'_>, mode: Mode, now: Timestamp) -> Option<Verdict> {
-        let print = self.fingerprint(charge.key);
-        let mut table = lock(&self.shards[self.shard_of(print)].0);
-        let at = table.find(print)?;
-        let level = charge.limit.level(table.slot(at).read(), now);
-        let judgement = level.judge(charge.cost);
-        let after = settle(
-            &level,
-            judgement,
-            charge,
-            judgement == Judgement::Admit,
-            mode,
-        );
-        if let Some(after) = &after {
-            table
-                .slot_mut(at)
-                .write(after.state(), after.full_after_us());
+    fn decide_few<const N: usize>(
+        &self,
+        charges: &[Charge<'_>; N],
+        outcomes: &mut [Outcome; N],
+        mode: Mode,
+        now: Timestamp,
+    ) -> Option<Verdict> {
+        let prints: [u64; N] = array::from_fn(|i| self.fingerprint(charges[i].key));
+        // A shard is a range of fingerprints, so this is the order of the locks too.
+        let mut order: [usize; N] = array::from_fn(|i| i);
+        order.sort_unstable_by_key(|i| prints[*i]);
+        let mut tables: [Option<MutexGuard<'_, Table>>; N] = [const { None }; N];
+        let mut owner = [0; N];
+        for rank in 0..N {
+            let (this, last) = (order[rank], order[rank.saturating_sub(1)]);
+            let shard = self.shard_of(prints[this]);
+            if rank > 0 && prints[this] == prints[last] {
+                return None;
+            } else if rank > 0 && shard == self.shard_of(prints[last]) {
+                owner[this] = owner[last];
+            } else {
+                owner[this] = this;
+                tables[this] = Some(lock(&self.shards[shard].0));
+            }
         }
-        drop(table);
-        Some(Verdict {
-            admitted: charge.shadow || judgement == Judgement::Admit,
-            outcomes: Outcomes::from_iter([Outcome::new(judgement, &after.unwrap_or(level))]),
-        })
+        // All searches before the first decision: their cache misses overlap.
+        let mut slots = [0; N];
+        for i in 0..N {
+            slots[i] = tables[owner[i]].as_ref()?.find(prints[i])?;
+        }
+        let mut admitted = true;
+        for i in 0..N {
+            let state = tables[owner[i]].as_ref()?.slot(slots[i]).read();
+            let judgement = charges[i].limit.level(state, now).judge(charges[i].cost);
+            outcomes[i].judgement = judgement;
+            admitted &= charges[i].shadow || judgement == Judgement::Admit;
+        }
+        for i in 0..N {
+            let slot = tables[owner[i]].as_mut()?.slot_mut(slots[i]);
+            let (charge, judgement) = (&charges[i], outcomes[i].judgement);
+            let level = charge.limit.level(slot.read(), now);
+            let after = settle(&level, judgement, charge, admitted, mode);
+            outcomes[i] = Outcome::new(judgement, &after.unwrap_or(level));
+            if let Some(after) = after {
+                slot.write(after.state(), outcomes[i].full_after_us);
+            }
+        }
+        Some(verdict(admitted))
     }
 
-    fn decide(&self, charges: &[Charge<'_>], mode: Mode, now: Timestamp) -> Verdict {
+    #[inline]
+    fn decide_slice<const N: usize>(
+        &self,
+        charges: &[Charge<'_>],
+        outcomes: &mut [Outcome],
+        mode: Mode,
+        now: Timestamp,
+    ) -> Option<Verdict> {
+        self.decide_few::<N>(
+            charges.try_into().ok()?,
+            outcomes.try_into().ok()?,
+            mode,
+            now,
+        )
+    }
+
+    #[cold]
+    fn decide(
+        &self,
+        charges: &[Charge<'_>],
+        outcomes: &mut [Outcome],
+        mode: Mode,
+        now: Timestamp,
+    ) -> Verdict {
         let mut held = self.hold(charges);
         let mut seats: SmallVec<[Seat; 8]> = SmallVec::new();
+        let mut admitted = true;
         for (index, charge) in charges.iter().enumerate() {
             let (place, state) = held.look(index, charge, now);
-            // The same bucket may stand twice in one request: the second sees what the first takes.
-            let earlier = seats.iter().rev().find(|seat| seat.place == place);
-            let level = match earlier {
-                Some(seat) if seat.judgement == Judgement::Admit => charge
-                    .limit
-                    .level(seat.level.charge(seat.cost).state(), now),
-                Some(seat) => charge.limit.level(seat.level.state(), now),
+            let level = match seats.iter().rev().find(|seat| seat.place == place) {
                 None => charge.limit.level(state, now),
+                // The same bucket stands twice in one request: the second sees what the first takes.
+                Some(seat) => charge.limit.level(seat.after().state(), now),
             };
+            let judgement = level.judge(charge.cost);
+            admitted &= charge.shadow || judgement == Judgement::Admit;
             seats.push(Seat {
                 place,
                 level,
+                judgement,
                 cost: charge.cost,
-                judgement: level.judge(charge.cost),
             });
         }
-        let admitted = charges
-            .iter()
-            .zip(&seats)
-            .all(|(charge, seat)| charge.shadow || seat.judgement == Judgement::Admit);
-        let mut outcomes = Outcomes::new();
-        for (charge, seat) in charges.iter().zip(&seats) {
-            let after = settle(&seat.level, seat.judgement, charge, admitted, mode);
-            if let Some(after) = &after {
-                held.write(seat.place, charge, after, now);
+        for ((charge, seat), outcome) in charges.iter().zip(&seats).zip(outcomes) {
+            match settle(&seat.level, seat.judgement, charge, admitted, mode) {
+                Some(after) => {
+                    *outcome = Outcome::new(seat.judgement, &after);
+                    held.write(seat.place, charge, &after, now);
+                }
+                None => *outcome = Outcome::new(seat.judgement, &seat.level),
             }
-            outcomes.push(Outcome::new(seat.judgement, &after.unwrap_or(seat.level)));
         }
-        Verdict { admitted, outcomes }
+        verdict(admitted)
     }
 
     fn give_back(&self, charges: &[Charge<'_>], charged_at: Timestamp, now: Timestamp) {
@@ -186,23 +231,38 @@ impl MemoryStore {
         }
     }
 
-    /// Locks the shards of these charges, each once and in order.
+    /// Locks the shards of these charges, each once and in order, and looks for their buckets.
     fn hold(&self, charges: &[Charge<'_>]) -> Held<'_> {
-        let prints: SmallVec<[u64; 8]> = charges
-            .iter()
-            .map(|charge| self.fingerprint(charge.key))
-            .collect();
-        let mut shards: SmallVec<[usize; 8]> =
-            prints.iter().map(|print| self.shard_of(*print)).collect();
+        let mut buckets: SmallVec<[Bucket; 8]> = SmallVec::new();
+        let mut shards: SmallVec<[usize; 8]> = SmallVec::new();
+        for charge in charges {
+            let print = self.fingerprint(charge.key);
+            let shard = self.shard_of(print);
+            buckets.push(Bucket {
+                print,
+                shard,
+                table: 0,
+                slot: None,
+            });
+            shards.push(shard);
+        }
         shards.sort_unstable();
         shards.dedup();
+        let tables: SmallVec<[MutexGuard<'_, Table>; 8]> = shards
+            .iter()
+            .map(|shard| lock(&self.shards[*shard].0))
+            .collect();
+        for bucket in &mut buckets {
+            bucket.table = shards
+                .iter()
+                .position(|shard| *shard == bucket.shard)
+                .unwrap_or_default();
+            bucket.slot = tables[bucket.table].find(bucket.print);
+        }
         Held {
             store: self,
-            prints,
-            tables: shards
-                .into_iter()
-                .map(|shard| (shard, lock(&self.shards[shard].0)))
-                .collect(),
+            buckets,
+            tables,
             overflow: None,
         }
     }
@@ -217,10 +277,10 @@ impl MemoryStore {
         hasher.finish().max(1)
     }
 
-    fn hash_name(&self, name: &str) -> u64 {
+    fn lane(&self, charge: &Charge<'_>, print: u64) -> Lane {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
-        hasher.write(name.as_bytes());
-        hasher.finish()
+        hasher.write(charge.name.as_bytes());
+        Lane::of(hasher.finish(), print)
     }
 
     /// The highest bits choose the shard; the table uses the lower half.
@@ -231,17 +291,27 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
+    #[inline]
     fn apply<'a>(
         &'a self,
         charges: &'a [Charge<'a>],
+        outcomes: &'a mut [Outcome],
         mode: Mode,
         now: Timestamp,
     ) -> Reply<'a, Verdict> {
-        let found = match charges {
-            [charge] => self.decide_found(charge, mode, now),
+        let few = match charges.len() {
+            1 => self.decide_slice::<1>(charges, outcomes, mode, now),
+            2 => self.decide_slice::<2>(charges, outcomes, mode, now),
+            3 => self.decide_slice::<3>(charges, outcomes, mode, now),
+            4 => self.decide_slice::<4>(charges, outcomes, mode, now),
+            5 => self.decide_slice::<5>(charges, outcomes, mode, now),
+            6 => self.decide_slice::<6>(charges, outcomes, mode, now),
             _ => None,
         };
-        Reply::Now(Ok(found.unwrap_or_else(|| self.decide(charges, mode, now))))
+        if let Some(verdict) = few {
+            return Reply::Now(Ok(verdict));
+        }
+        Reply::Now(Ok(self.decide(charges, outcomes, mode, now)))
     }
 
     fn credit<'a>(
@@ -273,96 +343,141 @@ fn settle(
     }
 }
 
+fn verdict(admitted: bool) -> Verdict {
+    if admitted {
+        Verdict::Admitted
+    } else {
+        Verdict::Refused
+    }
+}
+
 /// A charge that has been judged.
 struct Seat {
     place: Place,
     level: Level,
-    cost: u64,
     judgement: Judgement,
+    cost: u64,
+}
+
+impl Seat {
+    /// Where the bucket stands if the request is admitted.
+    fn after(&self) -> Level {
+        if self.judgement == Judgement::Admit {
+            self.level.charge(self.cost)
+        } else {
+            self.level
+        }
+    }
 }
 
 /// Where a bucket is kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In the table of a held shard.
-    Table { held: usize, print: u64 },
+    /// In its shard's table, or about to be.
+    Table(Bucket),
     /// In a lane of the overflow.
     Lane(Lane),
 }
 
+/// A bucket of the table, with where it was last seen.
+#[derive(Clone, Copy)]
+struct Bucket {
+    print: u64,
+    shard: usize,
+    table: usize,
+    slot: Option<usize>,
+}
+
+impl PartialEq for Bucket {
+    fn eq(&self, other: &Self) -> bool {
+        self.print == other.print
+    }
+}
+
+impl Eq for Bucket {}
+
 /// The locks of one request. The overflow's is the last in the order.
 struct Held<'a> {
     store: &'a MemoryStore,
-    prints: SmallVec<[u64; 8]>,
-    tables: SmallVec<[(usize, MutexGuard<'a, Table>); 8]>,
+    buckets: SmallVec<[Bucket; 8]>,
+    tables: SmallVec<[MutexGuard<'a, Table>; 8]>,
     overflow: Option<MutexGuard<'a, Overflow>>,
 }
 
-impl<'a> Held<'a> {
+impl Held<'_> {
     /// Where the bucket of this charge is, or will be, and what it has spent.
+    #[inline]
     fn look(
         &mut self,
         index: usize,
         charge: &Charge<'_>,
         now: Timestamp,
     ) -> (Place, Option<State>) {
-        let print = self.prints[index];
-        let shard = self.store.shard_of(print);
-        let held = self
-            .tables
-            .binary_search_by_key(&shard, |(shard, _)| *shard)
-            .unwrap_or_default();
-        let place = Place::Table { held, print };
-        let table = &mut self.tables[held].1;
-        if let Some(at) = table.find(print) {
-            return (place, table.slot(at).read());
+        let bucket = self.buckets[index];
+        let table = &self.tables[bucket.table];
+        match table.find_near(bucket.slot, bucket.print) {
+            Some(at) => (Place::Table(bucket), table.slot(at).read()),
+            None => self.look_for_room(bucket, charge, now),
         }
-        let room = table.make_room(print, now);
+    }
+
+    #[cold]
+    fn look_for_room(
+        &mut self,
+        bucket: Bucket,
+        charge: &Charge<'_>,
+        now: Timestamp,
+    ) -> (Place, Option<State>) {
+        let room = self.tables[bucket.table].make_room(bucket.print, now);
         if room && self.store.overflow_lanes.load(Relaxed) == 0 {
-            return (place, None);
+            return (Place::Table(bucket), None);
         }
-        let lane = Lane::of(self.store.hash_name(charge.name), print);
-        let state = self.swept_overflow(now).read(lane);
+        let lane = self.store.lane(charge, bucket.print);
+        let state = self.overflow(now).read(lane);
         if room {
-            (place, state)
+            (Place::Table(bucket), state)
         } else {
             self.store.overflowed.fetch_add(1, Relaxed);
             (Place::Lane(lane), state)
         }
     }
 
+    #[inline]
     fn write(&mut self, place: Place, charge: &Charge<'_>, after: &Level, now: Timestamp) {
-        match place {
-            Place::Table { held, print } => {
-                let table = &mut self.tables[held].1;
-                match table.find(print).or_else(|| table.insert(print, now)) {
-                    Some(at) => table
-                        .slot_mut(at)
-                        .write(after.state(), after.full_after_us()),
-                    // Another charge of this request took the last place.
-                    None => {
-                        let lane = Lane::of(self.store.hash_name(charge.name), print);
-                        let shared = charge.limit.level(self.swept_overflow(now).read(lane), now);
-                        self.write_lane(lane, &shared.charge(charge.cost), now);
-                    }
-                }
+        let (state, full_after_us) = (after.state(), after.full_after_us());
+        let bucket = match place {
+            Place::Table(bucket) => bucket,
+            Place::Lane(lane) => return self.overflow(now).write(lane, state, full_after_us),
+        };
+        let table = &mut self.tables[bucket.table];
+        let found = table.find_near(bucket.slot, bucket.print);
+        match found.or_else(|| table.insert(bucket.print, now)) {
+            Some(at) => table.slot_mut(at).write(state, full_after_us),
+            // Another charge of this request took the last place.
+            None => {
+                let lane = self.store.lane(charge, bucket.print);
+                let overflow = self.overflow(now);
+                let shared = charge
+                    .limit
+                    .level(overflow.read(lane), now)
+                    .charge(charge.cost);
+                overflow.write(lane, shared.state(), shared.full_after_us());
             }
-            Place::Lane(lane) => self.write_lane(lane, after, now),
         }
     }
 
-    fn write_lane(&mut self, lane: Lane, after: &Level, now: Timestamp) {
-        let store = self.store;
-        let overflow = self.swept_overflow(now);
-        overflow.write(lane, after.state(), after.full_after_us());
-        store.overflow_lanes.store(overflow.len(), Relaxed);
-    }
-
-    fn swept_overflow(&mut self, now: Timestamp) -> &mut Overflow {
+    fn overflow(&mut self, now: Timestamp) -> &mut Overflow {
         let store = self.store;
         let overflow = self.overflow.get_or_insert_with(|| lock(&store.overflow));
         overflow.sweep(now);
-        store.overflow_lanes.store(overflow.len(), Relaxed);
         overflow
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some(overflow) = &self.overflow {
+            self.store.overflow_lanes.store(overflow.len(), Relaxed);
+        }
     }
 }

@@ -2,7 +2,7 @@ use tollgate_core::{Spending, State, Timestamp, Window};
 
 /// One bucket in 32 bytes, two to a cache line.
 ///
-/// `packed` holds, from the lowest bit: 77 bits of spending, 25 of window (seconds), 1 of algorithm and
+/// The words `low` and `high` hold, from the lowest bit: 77 bits of spending, 25 of window (seconds), 1 of algorithm and
 /// 25 of life, the seconds after `at` at which the bucket is full again and its place may be reused.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
@@ -10,7 +10,9 @@ pub(super) struct Slot {
     /// The key's hash; 0 marks a slot that was never used.
     pub(super) fingerprint: u64,
     at: u64,
-    packed: u128,
+    // Two words, not one of 128 bits: read as they were written, they come straight from the store buffer.
+    low: u64,
+    high: u64,
 }
 
 const SPENDING_BITS: u32 = 77;
@@ -41,7 +43,7 @@ impl Slot {
     /// (more than 388 days) does not end.
     #[inline]
     pub(super) fn is_spare(&self, now: Timestamp) -> bool {
-        let life = (self.packed >> LIFE_SHIFT) as u64 & MAX_LIFE;
+        let life = self.high >> (LIFE_SHIFT - 64);
         life != MAX_LIFE && self.at.saturating_add(life * 1_000_000) <= now.as_micros()
     }
 
@@ -50,7 +52,7 @@ impl Slot {
     #[inline]
     pub(super) fn write(&mut self, state: Option<State>, full_after_us: u64) {
         let Some(state) = state else {
-            (self.at, self.packed) = (0, 0);
+            (self.at, self.low, self.high) = (0, 0, 0);
             return;
         };
         let (algorithm, spending) = match state.spending {
@@ -61,24 +63,26 @@ impl Slot {
         };
         let life = u128::from(full_after_us.div_ceil(1_000_000).min(MAX_LIFE));
         self.at = state.at.as_micros();
-        self.packed = spending
+        let packed = spending
             | u128::from(state.window.as_secs()) << SPENDING_BITS
             | algorithm << ALGORITHM_SHIFT
             | life << LIFE_SHIFT;
+        (self.low, self.high) = (packed as u64, (packed >> 64) as u64);
     }
 
     /// The bucket's state; none if it was last seen full.
     #[inline]
     pub(super) fn read(&self) -> Option<State> {
-        let window = (self.packed >> SPENDING_BITS) as u32 & ((1 << WINDOW_BITS) - 1);
-        let spending = if (self.packed >> ALGORITHM_SHIFT) & 1 == 0 {
+        let packed = u128::from(self.low) | u128::from(self.high) << 64;
+        let window = (packed >> SPENDING_BITS) as u32 & ((1 << WINDOW_BITS) - 1);
+        let spending = if (packed >> ALGORITHM_SHIFT) & 1 == 0 {
             Spending::Bucket {
-                parts: self.packed & ((1 << SPENDING_BITS) - 1),
+                parts: packed & ((1 << SPENDING_BITS) - 1),
             }
         } else {
             Spending::Windows {
-                current: self.packed as u32,
-                previous: (self.packed >> 32) as u32,
+                current: packed as u32,
+                previous: (packed >> 32) as u32,
             }
         };
         Some(State {

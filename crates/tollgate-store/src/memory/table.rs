@@ -51,6 +51,22 @@ impl Table {
         }
     }
 
+    /// Like [`Table::find`], if the bucket may still be where it was seen last.
+    #[inline]
+    pub(super) fn find_near(&self, seen: Option<usize>, fingerprint: u64) -> Option<usize> {
+        match seen {
+            Some(at)
+                if self
+                    .slots
+                    .get(at)
+                    .is_some_and(|slot| slot.fingerprint == fingerprint) =>
+            {
+                Some(at)
+            }
+            _ => self.find(fingerprint),
+        }
+    }
+
     #[inline]
     pub(super) fn slot(&self, at: usize) -> &Slot {
         &self.slots[at]

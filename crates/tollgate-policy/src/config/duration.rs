@@ -1,0 +1,160 @@
+//! How windows and allowances are written; both are read exactly, from their text.
+
+use serde_json::{Value as Json, json};
+
+use super::decode::{Context, Decode};
+use super::fault::{Spanned, did_you_mean, quoted};
+use super::schema::Defs;
+use super::yaml::Node;
+
+/// A span of time in whole seconds: a word, or a number with a unit.
+pub(crate) struct Window;
+
+/// The longest window: 366 days.
+const MAX_SECONDS: u32 = 366 * 86_400;
+
+const WORDS: [(&str, u32); 4] = [
+    ("second", 1),
+    ("minute", 60),
+    ("hour", 3600),
+    ("day", 86_400),
+];
+
+/// Units and their milliseconds.
+const UNITS: [(&str, u64); 5] = [
+    ("ms", 1),
+    ("s", 1000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+];
+
+impl Decode for Window {
+    type Value = Spanned<u32>;
+
+    fn decode(node: &Node, cx: &mut Context) -> Option<Self::Value> {
+        let (text, _) = cx.scalar(node, &Self::expected())?;
+        match seconds(text) {
+            Ok(seconds) => Some(cx.spanned(node, seconds)),
+            Err((message, hint)) => cx.fault_with(node, message, hint),
+        }
+    }
+
+    fn schema(_: &mut Defs) -> Json {
+        json!({ "anyOf": [
+            { "enum": WORDS.map(|(word, _)| word) },
+            { "type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$" },
+        ] })
+    }
+
+    fn expected() -> String {
+        "`second`, `minute`, `hour`, `day` or a duration such as `30s`".to_owned()
+    }
+}
+
+/// The seconds of a window, or what is wrong with it and what to do.
+fn seconds(text: &str) -> Result<u32, (String, String)> {
+    if let Some((_, seconds)) = WORDS.iter().find(|(word, _)| *word == text) {
+        return Ok(*seconds);
+    }
+    let write = || format!("write {}", Window::expected());
+    let shown = quoted(text);
+    let unit_at = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, unit) = text.split_at(unit_at);
+    if digits.is_empty() {
+        let meant = did_you_mean(text, WORDS.map(|(word, _)| word));
+        let hint = meant.map(|word| format!("did you mean `{word}`?"));
+        return Err((
+            format!("{shown} is not a window"),
+            hint.unwrap_or_else(write),
+        ));
+    }
+    if unit.is_empty() {
+        let hint = if digits.len() <= 8 {
+            format!("write `{digits}s`")
+        } else {
+            write()
+        };
+        return Err((format!("{shown} has no unit"), hint));
+    }
+    if unit.starts_with('.') {
+        return Err(("windows are whole seconds".to_owned(), write()));
+    }
+    let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        let hint = "write a number with one of `s`, `m`, `h` or `d`, such as `90m`";
+        return Err((format!("{shown} has an unknown unit"), hint.to_owned()));
+    };
+    let millis = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(*scale));
+    let range = || {
+        (
+            format!("{shown} is out of range"),
+            "write `1s` to `366d`".to_owned(),
+        )
+    };
+    let millis = millis.ok_or_else(range)?;
+    let whole = u32::try_from(millis.div_ceil(1000)).unwrap_or(u32::MAX);
+    if !(1..=MAX_SECONDS).contains(&whole) {
+        return Err(range());
+    }
+    if millis % 1000 != 0 {
+        return Err((
+            "windows are whole seconds".to_owned(),
+            format!("write `{whole}s`"),
+        ));
+    }
+    Ok(whole)
+}
+
+/// A factor from 1 to 1000 with at most three decimals, in thousandths.
+pub(crate) struct Allowance;
+
+impl Decode for Allowance {
+    type Value = Spanned<u32>;
+
+    fn decode(node: &Node, cx: &mut Context) -> Option<Self::Value> {
+        let expected = Self::expected();
+        let (text, plain) = cx.scalar(node, &expected)?;
+        match thousandths(text) {
+            Some(_) if !plain => {
+                let message = format!("the text {} is not a number", quoted(text));
+                cx.fault_with(node, message, "drop the quotes")
+            }
+            Some(factor) if (1000..=1_000_000).contains(&factor) => Some(cx.spanned(node, factor)),
+            Some(_) => {
+                let message = format!("{} is out of range", quoted(text));
+                cx.fault_with(node, message, format!("write {expected}"))
+            }
+            None => {
+                let message = format!("{} is not a decimal number", quoted(text));
+                cx.fault_with(node, message, format!("write {expected}"))
+            }
+        }
+    }
+
+    fn schema(_: &mut Defs) -> Json {
+        json!({ "type": "number", "minimum": 1, "maximum": 1000 })
+    }
+
+    fn expected() -> String {
+        "a number from 1 to 1000 with at most three decimals".to_owned()
+    }
+}
+
+/// A decimal number in thousandths; `None` if it is not written as one.
+fn thousandths(text: &str) -> Option<u32> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
+    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let has_zero_first = whole.len() > 1 && whole.starts_with('0');
+    if !are_digits(whole) || !are_digits(decimals) || has_zero_first || decimals.len() > 3 {
+        return None;
+    }
+    let fraction = format!("{decimals:0<3}").parse::<u32>().ok()?;
+    // What does not fit is out of range all the same.
+    let whole = whole.parse::<u32>().unwrap_or(u32::MAX);
+    Some(whole.saturating_mul(1000).saturating_add(fraction))
+}

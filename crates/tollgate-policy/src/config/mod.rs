@@ -1,0 +1,87 @@
+//! Configuration text into plain structs.
+//!
+//! [`parse`] reads YAML (and JSON, which is YAML in flow style) and gives a
+//! [`File`]: what the user wrote, each value with its [`Place`], so that whoever
+//! compiles it into a policy can still point at the text. It checks what can be
+//! seen in one place: fields, types, ranges, words. It does *not* check what needs
+//! two places: that a named plan exists, that a route's pattern is sound, that a
+//! `burst` fits its algorithm.
+//!
+//! All faults are reported, not the first. No file can make it panic, recurse
+//! without bound or take memory out of proportion: length, depth and size (aliases
+//! counted as often as they are used) are bounded.
+//!
+//! A struct of the language is declared once, with `record!`; the struct, its
+//! strict decoding and its part of [`json_schema`] all come from that declaration.
+
+mod decode;
+mod duration;
+mod fault;
+mod file;
+mod json;
+mod limit;
+mod record;
+mod scalar;
+mod schema;
+mod yaml;
+
+#[cfg(test)]
+mod tests;
+
+pub use fault::{Fault, Place, Spanned, did_you_mean};
+pub use file::{
+    AllowEntry, AllowKey, Anonymous, Backend, BodyStyle, EncodedSlash, Enforcement, File,
+    HeaderStyle, Identity, IdentityIp, KeyEntry, LimitShown, Listen, PathCase, Paths, Plan,
+    Response, Route, Store, Tenant, UnknownTenant,
+};
+pub use limit::{
+    Adaptive, Algorithm, Burst, Consistency, RateLimit, ScopeWord, Strategy, Sustained, When,
+};
+pub use schema::json_schema;
+
+use decode::{Context, Decode};
+
+/// Entries under names the user chose, in the order of the file.
+pub type Named<T> = Vec<(Spanned<String>, T)>;
+
+/// The longest text that is read, in bytes.
+pub const MAX_TEXT: usize = 4 << 20;
+
+/// The most faults that are reported; one more says how many were left out.
+pub const MAX_FAULTS: usize = 100;
+
+/// Reads configuration text; an empty one is valid and leaves everything to defaults.
+///
+/// # Errors
+///
+/// Every fault found, ordered by place, at most [`MAX_FAULTS`] and one that counts
+/// the rest. Text that is not YAML at all gives the one fault at which reading stopped.
+pub fn parse(text: &str) -> Result<File, Vec<Fault>> {
+    let document = yaml::read(text).map_err(|fault| vec![fault])?;
+    let mut cx = Context::default();
+    for fault in document.faults {
+        cx.push(fault);
+    }
+    match (File::decode(&document.root, &mut cx), cx.finish()) {
+        (Some(file), faults) if faults.is_empty() => Ok(file),
+        (_, faults) => Err(faults),
+    }
+}
+
+/// As [`parse`], for bytes that may not be UTF-8.
+///
+/// # Errors
+///
+/// As [`parse`]; bytes that are not UTF-8 are one fault, at the first of them.
+pub fn parse_bytes(bytes: &[u8]) -> Result<File, Vec<Fault>> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => parse(text),
+        Err(error) => {
+            let sound = bytes.get(..error.valid_up_to()).unwrap_or_default();
+            let sound = std::str::from_utf8(sound).unwrap_or_default();
+            let sound = sound.strip_prefix('\u{FEFF}').unwrap_or(sound);
+            let fault = Fault::new(&yaml::end_of(sound).at(""), "the text is not UTF-8");
+            Err(vec![fault.hint("save the file in the encoding UTF-8")])
+        }
+    }
+}
