@@ -10,4 +10,4 @@ mod store;
 mod sync;
 
 pub use memory::{MemoryStore, Usage};
-pub use store::{Mode, Outcome, Reply, Store, StoreError, Verdict};
+pub use store::{Mode, Outcome, Reply, Source, Store, StoreError, Verdict};

@@ -59,11 +59,18 @@ impl<T> Reply<'_, T> {
 
 /// The decision over all charges of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Every charge that counts was admitted.
-    Admitted,
-    /// At least one was not, and none was taken.
-    Refused,
+pub struct Verdict {
+    /// Whether every charge that counts was admitted. If not, none was taken.
+    pub admitted: bool,
+    /// Who decided.
+    pub source: Source,
+}
+
+/// Where a decision was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In this process, which holds the counters.
+    Memory,
 }
 
 /// One bucket after the decision.

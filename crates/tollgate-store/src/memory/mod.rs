@@ -22,7 +22,7 @@ use tollgate_core::{Charge, Judgement, Key, Level, State, Timestamp};
 
 use self::overflow::{Lane, Overflow};
 use self::table::Table;
-use crate::store::{Mode, Outcome, Reply, Store, Verdict};
+use crate::store::{Mode, Outcome, Reply, Source, Store, Verdict};
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The exact store of one process, in bounded memory.
@@ -344,10 +344,9 @@ fn settle(
 }
 
 fn verdict(admitted: bool) -> Verdict {
-    if admitted {
-        Verdict::Admitted
-    } else {
-        Verdict::Refused
+    Verdict {
+        admitted,
+        source: Source::Memory,
     }
 }
 

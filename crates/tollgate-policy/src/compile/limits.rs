@@ -1,0 +1,184 @@
+use tollgate_core::{Limit, Window};
+
+use super::{Compiler, word};
+use crate::config::{Algorithm, Burst, File, Named, Place, RateLimit, ScopeWord, Spanned, When};
+use crate::policy::{LimitId, Names, Origin, Plan, PolicyLimit};
+
+/// The names of a limit: as reported, and as its buckets are named.
+pub(super) struct LimitNames {
+    pub(super) name: String,
+    pub(super) family: String,
+}
+
+impl LimitNames {
+    fn same(name: String) -> Self {
+        Self {
+            family: name.clone(),
+            name,
+        }
+    }
+}
+
+impl Compiler {
+    pub(super) fn common(&mut self, file: &File) -> Vec<LimitId> {
+        file.limits
+            .iter()
+            .filter_map(|(name, limit)| {
+                self.limit(limit, LimitNames::same(format!("limit:{}", name.value)))
+            })
+            .collect()
+    }
+
+    pub(super) fn plans(&mut self, file: &File) -> Names<Plan> {
+        let mut plans = Names::default();
+        for (name, plan) in &file.plans {
+            let names = |sub: Option<&str>| match sub {
+                None => LimitNames {
+                    name: format!("plan:{}", name.value),
+                    family: "plan".into(),
+                },
+                Some(sub) => LimitNames {
+                    name: format!("plan:{}/{sub}", name.value),
+                    family: format!("plan/{sub}"),
+                },
+            };
+            if plan.rate_limit.is_none() && plan.rate_limits.is_empty() {
+                self.fault(
+                    &plan.place,
+                    "a plan without a limit",
+                    "give it `rate_limit` or `rate_limits`",
+                );
+            }
+            let limits = self.limits(
+                &plan.place,
+                plan.rate_limit.as_ref(),
+                &plan.rate_limits,
+                names,
+            );
+            plans.insert(name.value.as_str().into(), Plan { limits });
+        }
+        plans
+    }
+
+    pub(super) fn route_limits(
+        &mut self,
+        place: &Place,
+        one: Option<&RateLimit>,
+        many: &Named<RateLimit>,
+        pattern: &str,
+    ) -> Vec<LimitId> {
+        self.limits(place, one, many, |sub| {
+            LimitNames::same(match sub {
+                None => format!("route:{pattern}"),
+                Some(sub) => format!("route:{pattern}/{sub}"),
+            })
+        })
+    }
+
+    fn limits(
+        &mut self,
+        place: &Place,
+        one: Option<&RateLimit>,
+        many: &Named<RateLimit>,
+        names: impl Fn(Option<&str>) -> LimitNames,
+    ) -> Vec<LimitId> {
+        if one.is_some() && !many.is_empty() {
+            self.fault(
+                place,
+                "both `rate_limit` and `rate_limits`",
+                "move the one limit into `rate_limits`, under a name",
+            );
+        }
+        let mut ids = Vec::new();
+        ids.extend(one.and_then(|limit| self.limit(limit, names(None))));
+        for (sub, limit) in many {
+            ids.extend(self.limit(limit, names(Some(&sub.value))));
+        }
+        ids
+    }
+
+    fn limit(&mut self, written: &RateLimit, names: LimitNames) -> Option<LimitId> {
+        let limit = self.numbers(written)?;
+        let scope: Box<[ScopeWord]> = match &written.scope {
+            Some(scope) => scope.value.iter().map(|word| word.value).collect(),
+            None => [ScopeWord::Tenant].into(),
+        };
+        let words: Vec<&str> = scope.iter().map(|word| word.word()).collect();
+        let place_of = |value: &Option<Spanned<u32>>| value.as_ref().map(|it| it.place.clone());
+        let burst = written.burst.as_ref();
+        self.limits.push(PolicyLimit {
+            name: names.name.into(),
+            family: names.family.into(),
+            limit,
+            scope_text: words.join(",").into(),
+            headers: word(written.response_headers.as_ref()).unwrap_or(true),
+            scope,
+            cost: word(written.cost.as_ref()).unwrap_or(1),
+            shadow: word(written.shadow.as_ref()).unwrap_or(false),
+            when: word(written.when.as_ref()).unwrap_or(When::Always),
+            origin: Origin {
+                rate: written.sustained.rate.place.clone(),
+                capacity: burst.and_then(|burst| place_of(&burst.capacity)),
+                allowance: burst
+                    .and_then(|burst| burst.allowance.as_ref())
+                    .map(|allowance| (allowance.place.clone(), allowance.value)),
+                cost: place_of(&written.cost),
+            },
+        });
+        Some(self.limits.len() - 1)
+    }
+
+    fn numbers(&mut self, written: &RateLimit) -> Option<Limit> {
+        let rate = written.sustained.rate.value;
+        let window = match &written.sustained.window {
+            Some(window) => Window::from_secs(window.value)?,
+            None => Window::SECOND,
+        };
+        let limit = match word(written.algorithm.as_ref()) {
+            Some(Algorithm::SlidingWindow) => {
+                if let Some(burst) = &written.burst {
+                    self.fault(
+                        &burst.place,
+                        "a sliding window has no burst: its capacity is `sustained.rate`",
+                        "remove `burst`, or use `algorithm: token_bucket`",
+                    );
+                }
+                Limit::sliding_window(rate, window)
+            }
+            _ => {
+                let capacity = match &written.burst {
+                    Some(burst) => self.capacity(burst, rate)?,
+                    None => rate,
+                };
+                Limit::token_bucket(rate, window, capacity)
+            }
+        };
+        // The file's numbers are in range by now; this cannot fail.
+        limit.ok()
+    }
+
+    fn capacity(&mut self, burst: &Burst, rate: u32) -> Option<u32> {
+        if burst.capacity.is_none() && burst.allowance.is_none() {
+            self.fault(
+                &burst.place,
+                "a `burst` that says nothing",
+                "give it a `capacity` or an `allowance`, or remove it",
+            );
+            return None;
+        }
+        let base = word(burst.capacity.as_ref()).unwrap_or(rate);
+        let Some(allowance) = &burst.allowance else {
+            return Some(base);
+        };
+        let capacity = u64::from(base) * u64::from(allowance.value) / 1000;
+        let capacity = u32::try_from(capacity).ok();
+        if capacity.is_none() {
+            self.fault(
+                &allowance.place,
+                format!("{base} times this allowance is more than {}", u32::MAX),
+                "lower one of the two",
+            );
+        }
+        capacity
+    }
+}

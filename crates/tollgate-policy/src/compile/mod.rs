@@ -1,0 +1,187 @@
+//! The file as written into the policy as used: what needs two places to be checked is checked here.
+
+mod limits;
+mod people;
+mod routes;
+
+use std::net::SocketAddr;
+
+use ipnet::IpNet;
+
+use crate::config::{
+    self, BodyStyle, EncodedSlash, Enforcement, Fault, File, HeaderStyle, LimitShown, PathCase,
+    Place, Spanned, UnknownTenant, did_you_mean,
+};
+use crate::path::PathOptions;
+use crate::policy::{Policy, PolicyLimit, ResponseOptions};
+
+/// What a configuration file says.
+#[derive(Debug)]
+pub struct Compiled {
+    /// What decisions are made by.
+    pub policy: Policy,
+    /// What the process is started with.
+    pub settings: Settings,
+}
+
+/// The parts of the configuration that are read at the start only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The addresses to listen on; none if the file does not say.
+    pub listen: Option<Listen>,
+    /// The networks that may use the decision API without a token.
+    pub api_peers: Vec<IpNet>,
+    /// The most connections a door has open at once.
+    pub max_connections: usize,
+    /// The most live buckets in memory.
+    pub max_buckets: usize,
+}
+
+/// The doors; one that is not named is closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Listen {
+    /// The decision API.
+    pub api: Option<SocketAddr>,
+    /// Health, readiness and metrics.
+    pub admin: Option<SocketAddr>,
+}
+
+const DEFAULT_MAX_CONNECTIONS: u32 = 10_000;
+/// 160 MB when all of them are live.
+const DEFAULT_MAX_BUCKETS: u32 = 4_000_000;
+const DEFAULT_IPV6_PREFIX: u8 = 64;
+
+/// Compiles configuration text.
+///
+/// # Errors
+///
+/// Every fault, in the order of the text.
+pub fn compile(text: &[u8]) -> Result<Compiled, Vec<Fault>> {
+    let file = config::parse_bytes(text)?;
+    let mut compiler = Compiler::default();
+    let compiled = compiler.compile(&file);
+    if compiler.faults.is_empty() {
+        return Ok(compiled);
+    }
+    let mut faults = compiler.faults;
+    faults.sort_by_key(|fault| (fault.place.line, fault.place.column));
+    Err(faults)
+}
+
+#[derive(Default)]
+struct Compiler {
+    limits: Vec<PolicyLimit>,
+    faults: Vec<Fault>,
+}
+
+impl Compiler {
+    fn compile(&mut self, file: &File) -> Compiled {
+        let paths = file.paths.as_ref();
+        let paths = PathOptions {
+            fold_case: word(paths.and_then(|paths| paths.case.as_ref())) != Some(PathCase::Keep),
+            keep_encoded_slash: word(paths.and_then(|paths| paths.encoded_slash.as_ref()))
+                == Some(EncodedSlash::Keep),
+        };
+        let common = self.common(file);
+        let plans = self.plans(file);
+        let (router, routes) = self.routes(file, paths);
+        let tenants = self.tenants(file);
+        let keys = self.keys(file);
+        let allow = self.allow(file);
+        let identity = file.identity.as_ref();
+        let anonymous = identity.and_then(|identity| identity.anonymous.as_ref());
+        if let Some(anonymous) = anonymous {
+            self.check_plan(&anonymous.plan, file);
+        }
+        let ip = identity.and_then(|identity| identity.ip.as_ref());
+        let unknown_tenant = identity.and_then(|identity| identity.unknown_tenant.as_ref());
+        let policy = Policy {
+            limits: std::mem::take(&mut self.limits),
+            common,
+            plans,
+            anonymous_plan: anonymous.map(|anonymous| anonymous.plan.value.as_str().into()),
+            router,
+            routes,
+            tenants,
+            refuse_unknown_tenants: word(unknown_tenant) == Some(UnknownTenant::Reject),
+            keys,
+            allow,
+            ipv6_prefix: word(ip.and_then(|ip| ip.ipv6_prefix.as_ref()))
+                .unwrap_or(DEFAULT_IPV6_PREFIX),
+            paths,
+            enforcement: word(file.enforcement.as_ref()).unwrap_or(Enforcement::On),
+            response: response(file),
+        };
+        Compiled {
+            policy,
+            settings: settings(file),
+        }
+    }
+
+    fn fault(&mut self, place: &Place, message: impl Into<String>, hint: impl Into<String>) {
+        self.faults.push(Fault::new(place, message).hint(hint));
+    }
+
+    /// A plan that is named must exist.
+    fn check_plan(&mut self, plan: &Spanned<String>, file: &File) {
+        let names = || file.plans.iter().map(|(name, _)| name.value.as_str());
+        if names().any(|name| name == plan.value) {
+            return;
+        }
+        let hint = match did_you_mean(&plan.value, names()) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => "add it under `plans`".into(),
+        };
+        self.fault(
+            &plan.place,
+            format!("there is no plan `{}`", plan.value),
+            hint,
+        );
+    }
+}
+
+fn response(file: &File) -> ResponseOptions {
+    let response = file.response.as_ref();
+    let headers = response.and_then(|response| response.headers.as_ref());
+    ResponseOptions {
+        headers: match headers {
+            Some(styles) => styles.value.iter().map(|style| style.value).collect(),
+            None => HeaderStyle::ALL.to_vec(),
+        },
+        body: word(response.and_then(|response| response.body.as_ref()))
+            .unwrap_or(BodyStyle::Problem),
+        limit: word(response.and_then(|response| response.limit.as_ref()))
+            .unwrap_or(LimitShown::Capacity),
+        expose_headers: word(response.and_then(|response| response.expose_headers.as_ref()))
+            .unwrap_or(false),
+    }
+}
+
+fn settings(file: &File) -> Settings {
+    let listen = file.listen.as_ref();
+    let store = file.store.as_ref();
+    let count = |value: Option<u32>, default: u32| {
+        usize::try_from(value.unwrap_or(default)).unwrap_or(usize::MAX)
+    };
+    Settings {
+        listen: listen.map(|listen| Listen {
+            api: word(listen.api.as_ref()),
+            admin: word(listen.admin.as_ref()),
+        }),
+        api_peers: listen
+            .map(|listen| listen.api_peers.iter().map(|peer| peer.value).collect())
+            .unwrap_or_default(),
+        max_connections: count(
+            word(listen.and_then(|listen| listen.max_connections.as_ref())),
+            DEFAULT_MAX_CONNECTIONS,
+        ),
+        max_buckets: count(
+            word(store.and_then(|store| store.max_buckets.as_ref())),
+            DEFAULT_MAX_BUCKETS,
+        ),
+    }
+}
+
+fn word<T: Copy>(value: Option<&Spanned<T>>) -> Option<T> {
+    value.map(|value| value.value)
+}

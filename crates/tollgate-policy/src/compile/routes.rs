@@ -1,0 +1,72 @@
+use super::{Compiler, word};
+use crate::config::{self, File, Place};
+use crate::path::PathOptions;
+use crate::policy::{Access, Route};
+use crate::router::{Pattern, Router};
+
+impl Compiler {
+    pub(super) fn routes(&mut self, file: &File, paths: PathOptions) -> (Router, Vec<Route>) {
+        let mut router = Router::default();
+        let mut routes: Vec<Route> = Vec::new();
+        for written in &file.routes {
+            let place = &written.match_.place;
+            let pattern = match Pattern::parse(&written.match_.value, paths) {
+                Ok(pattern) => pattern,
+                Err(fault) => {
+                    self.fault(place, fault.message, fault.hint);
+                    continue;
+                }
+            };
+            if let Err(other) = router.insert(&pattern, routes.len()) {
+                let first: &Place = &routes[other].place;
+                let message = format!(
+                    "matches the same as the route in line {}: `{pattern}`",
+                    first.line
+                );
+                self.fault(place, message, "make one route of the two");
+                continue;
+            }
+            let route = self.route(written, &pattern);
+            routes.push(route);
+        }
+        (router, routes)
+    }
+
+    fn route(&mut self, written: &config::Route, pattern: &Pattern) -> Route {
+        let name = pattern.to_string();
+        let says = |flag: &Option<_>| word(flag.as_ref()).unwrap_or(false);
+        let (deny, allow) = (says(&written.deny), says(&written.allow));
+        let priced = written.cost.is_some()
+            || written.rate_limit.is_some()
+            || !written.rate_limits.is_empty();
+        if deny && allow {
+            self.fault(
+                &written.place,
+                "both `deny` and `allow`",
+                "keep the one you mean",
+            );
+        } else if (deny || allow) && priced {
+            self.fault(
+                &written.place,
+                "a route that is denied or allowed to all is not limited",
+                "remove `cost` and its limits, or `deny`/`allow`",
+            );
+        }
+        Route {
+            limits: self.route_limits(
+                &written.place,
+                written.rate_limit.as_ref(),
+                &written.rate_limits,
+                &name,
+            ),
+            name: name.into(),
+            place: written.match_.place.clone(),
+            cost: word(written.cost.as_ref()).unwrap_or(1),
+            access: match (deny, allow) {
+                (true, _) => Access::Denied,
+                (_, true) => Access::Bypass,
+                _ => Access::Limited,
+            },
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The charges of a request, told to people.
+
+use serde::Serialize;
+use tollgate_core::Algorithm;
+
+use crate::config::{Place, ScopeWord};
+use crate::request::{Bypass, PlanFrom, Request, Treatment};
+use crate::scope::{self, KeyText, ScopeBytes};
+
+/// What a policy makes of a request, and why.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// The route that matched, as the policy names it.
+    pub route: Option<String>,
+    /// Where that route is written.
+    pub route_from: Option<String>,
+    /// The plan that applies.
+    pub plan: Option<String>,
+    /// Who says so.
+    pub plan_from: Option<String>,
+    /// `limited`, `denied` or `bypass`.
+    pub treatment: &'static str,
+    /// Why it is not limited.
+    pub reason: Option<String>,
+    /// Each charge, in the order in which ties are resolved.
+    pub charges: Vec<ChargeExplanation>,
+}
+
+/// One charge.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChargeExplanation {
+    /// The limit's name.
+    pub name: String,
+    /// The bucket it is taken from.
+    pub key: String,
+    /// The words of the limit's scope, and what stood for each.
+    pub scope: Vec<ScopeExplanation>,
+    /// How it counts.
+    pub algorithm: &'static str,
+    /// Tokens per window.
+    pub rate: Number,
+    /// The window in seconds.
+    pub window_secs: u32,
+    /// The most at once.
+    pub capacity: Number,
+    /// The tokens asked for.
+    pub cost: u64,
+    /// What the cost is the product of.
+    pub cost_factors: Vec<Factor>,
+    /// It decides and counts, and never refuses.
+    pub shadow: bool,
+}
+
+/// A word of a scope.
+#[derive(Clone, Debug, Serialize)]
+pub struct ScopeExplanation {
+    /// The word as configured.
+    pub word: &'static str,
+    /// What was counted by: the same, or what stood in for a fact that is missing.
+    pub by: &'static str,
+    /// Its value.
+    pub value: String,
+}
+
+/// A number and where it comes from.
+#[derive(Clone, Debug, Serialize)]
+pub struct Number {
+    /// The number.
+    pub value: u32,
+    /// Where it comes from.
+    pub from: String,
+}
+
+/// A factor of a cost.
+#[derive(Clone, Debug, Serialize)]
+pub struct Factor {
+    /// What it is multiplied by.
+    pub value: u32,
+    /// Where it comes from.
+    pub from: String,
+}
+
+impl Request<'_> {
+    /// Says which limits apply to the request, for which buckets, and where each number was written.
+    pub fn explain(&self) -> Explanation {
+        let (treatment, reason) = match self.treatment {
+            Treatment::Limited => ("limited", None),
+            Treatment::Denied => ("denied", Some("the route says `deny: true`".to_owned())),
+            Treatment::Bypassed(Bypass::AllowList(reason)) => {
+                ("bypass", Some(format!("the allow-list: {reason}")))
+            }
+            Treatment::Bypassed(Bypass::Route) => {
+                ("bypass", Some("the route says `allow: true`".to_owned()))
+            }
+            Treatment::Bypassed(Bypass::EnforcementOff) => {
+                ("bypass", Some("enforcement is off".to_owned()))
+            }
+        };
+        Explanation {
+            route: self.route.map(|route| route.name.to_string()),
+            route_from: self.route.map(|route| at(&route.place)),
+            plan: self.plan.map(|choice| choice.name.to_owned()),
+            plan_from: self.plan.map(|choice| match choice.from {
+                PlanFrom::Request => "the request".to_owned(),
+                PlanFrom::Key => "the API key".to_owned(),
+                PlanFrom::Tenant(tenant) => format!("tenant {tenant}"),
+                PlanFrom::Default => "identity.anonymous.plan".to_owned(),
+            }),
+            treatment,
+            reason,
+            charges: match self.treatment {
+                Treatment::Limited => self.explain_charges(),
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    fn explain_charges(&self) -> Vec<ChargeExplanation> {
+        let charges = self.charges();
+        let explained = charges.iter().map(|(_, limit, charge)| {
+            let mut cost_factors = vec![Factor {
+                value: self.cost,
+                from: "asked".to_owned(),
+            }];
+            if let Some(route) = self.route {
+                cost_factors.push(Factor {
+                    value: route.cost,
+                    from: format!("route {}", route.name),
+                });
+            }
+            if let Some(place) = &limit.origin.cost {
+                cost_factors.push(Factor {
+                    value: limit.cost,
+                    from: at(place),
+                });
+            }
+            ChargeExplanation {
+                name: limit.name.to_string(),
+                key: KeyText(charge.key).to_string(),
+                scope: self.explain_scope(&limit.scope),
+                algorithm: match limit.limit.algorithm() {
+                    Algorithm::TokenBucket => "token_bucket",
+                    Algorithm::SlidingWindow => "sliding_window",
+                },
+                rate: Number {
+                    value: limit.limit.rate(),
+                    from: at(&limit.origin.rate),
+                },
+                window_secs: limit.limit.window().as_secs(),
+                capacity: Number {
+                    value: limit.limit.capacity(),
+                    from: capacity_from(limit),
+                },
+                cost: charge.cost,
+                cost_factors,
+                shadow: charge.shadow,
+            }
+        });
+        explained.collect()
+    }
+
+    fn explain_scope(&self, words: &[ScopeWord]) -> Vec<ScopeExplanation> {
+        let route = self.route.map(|route| &*route.name);
+        let explained = words.iter().map(|word| {
+            let mut bytes = ScopeBytes::new();
+            let by = scope::encode(*word, &self.caller, route, &mut bytes);
+            let value = scope::values(&bytes).next();
+            ScopeExplanation {
+                word: word.word(),
+                by: by.map_or(word.word(), |by| by.word()),
+                value: value
+                    .and_then(|(identity, value)| scope::value_text(identity, value))
+                    .unwrap_or_default(),
+            }
+        });
+        explained.collect()
+    }
+}
+
+fn capacity_from(limit: &crate::PolicyLimit) -> String {
+    let origin = &limit.origin;
+    let base = match &origin.capacity {
+        Some(place) => at(place),
+        None => "sustained.rate, the default".to_owned(),
+    };
+    match &origin.allowance {
+        Some((place, thousandths)) => {
+            let (whole, part) = (thousandths / 1000, thousandths % 1000);
+            format!("{base}, times {whole}.{part:03} from {}", at(place))
+        }
+        None => base,
+    }
+}
+
+fn at(place: &Place) -> String {
+    format!("line {}, {}", place.line, place.path)
+}

@@ -1,0 +1,43 @@
+use std::net::IpAddr;
+
+/// What is known of a request. Borrowed from wherever the door read it; an empty text is no text.
+///
+/// Everything here is proven or comes from a trusted caller: doors leave out what is neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts<'a> {
+    /// The tenant.
+    pub tenant: Option<&'a str>,
+    /// The plan, which overrides what key and tenant say.
+    pub plan: Option<&'a str>,
+    /// The user.
+    pub user: Option<&'a str>,
+    /// The OAuth client, or whatever program calls.
+    pub client: Option<&'a str>,
+    /// The API key itself. It is looked up by its hash and never kept.
+    pub api_key: Option<&'a str>,
+    /// The caller's address.
+    pub ip: Option<IpAddr>,
+    /// The HTTP method.
+    pub method: Option<&'a str>,
+    /// The path as the client sent it; a query is ignored.
+    pub path: Option<&'a str>,
+    /// The cost asked for.
+    pub cost: u32,
+}
+
+impl Default for Facts<'_> {
+    /// Nothing is known, and the cost is 1.
+    fn default() -> Self {
+        Self {
+            tenant: None,
+            plan: None,
+            user: None,
+            client: None,
+            api_key: None,
+            ip: None,
+            method: None,
+            path: None,
+            cost: 1,
+        }
+    }
+}

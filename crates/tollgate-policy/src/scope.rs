@@ -1,0 +1,215 @@
+//! Whose bucket: the values of a limit's scope as bytes.
+//!
+//! Each value is its type, its length and itself, so no two lists of values give the same bytes,
+//! whatever callers send.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use ipnet::{IpNet, Ipv6Net};
+use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
+use tollgate_core::Key;
+
+use crate::config::ScopeWord;
+
+/// The longest name of a bucket in a store that is shared with others: 64 bytes less 24 for a prefix.
+pub const MAX_KEY_TEXT: usize = 40;
+
+/// Who makes a request, as far as it is proven.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Caller<'a> {
+    pub(crate) tenant: Option<&'a str>,
+    pub(crate) user: Option<&'a str>,
+    pub(crate) client: Option<&'a str>,
+    pub(crate) api_key: Option<[u8; 32]>,
+    pub(crate) ip: Option<CallerIp>,
+}
+
+/// An address as far as it tells callers apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallerIp {
+    V4([u8; 4]),
+    /// The address with everything behind the prefix cleared.
+    V6([u8; 16]),
+}
+
+impl CallerIp {
+    pub(crate) fn new(ip: IpAddr, ipv6_prefix: u8) -> Self {
+        match ip.to_canonical() {
+            IpAddr::V4(ip) => Self::V4(ip.octets()),
+            IpAddr::V6(ip) => {
+                let net = Ipv6Net::new(ip, ipv6_prefix).map_or(ip, |net| net.network());
+                Self::V6(net.octets())
+            }
+        }
+    }
+}
+
+/// What a value of a scope is. The numbers are part of every stored key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Identity {
+    Unknown = 0,
+    Tenant = 1,
+    User = 2,
+    Client = 3,
+    ApiKey = 4,
+    Ip = 5,
+    Route = 6,
+}
+
+impl Identity {
+    const ALL: [Self; 7] = [
+        Self::Unknown,
+        Self::Tenant,
+        Self::User,
+        Self::Client,
+        Self::ApiKey,
+        Self::Ip,
+        Self::Route,
+    ];
+
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Tenant => "tenant",
+            Self::User => "user",
+            Self::Client => "client",
+            Self::ApiKey => "api_key",
+            Self::Ip => "ip",
+            Self::Route => "route",
+        }
+    }
+}
+
+/// The encoded scope of all charges of a request, one behind the other.
+pub(crate) type ScopeBytes = SmallVec<[u8; 256]>;
+
+/// Appends the value of one word of a scope, and says what stood for it.
+///
+/// A missing fact never buys anything: the next proven identity stands in, and behind the last one
+/// bucket is shared by all of whom nothing is known.
+pub(crate) fn encode(
+    word: ScopeWord,
+    caller: &Caller<'_>,
+    route: Option<&str>,
+    bytes: &mut ScopeBytes,
+) -> Option<Identity> {
+    let identity = match word {
+        ScopeWord::Global => return None,
+        ScopeWord::Route => Identity::Route,
+        ScopeWord::Tenant if caller.tenant.is_some() => Identity::Tenant,
+        ScopeWord::Tenant | ScopeWord::User if caller.user.is_some() => Identity::User,
+        ScopeWord::Tenant | ScopeWord::User | ScopeWord::Client if caller.client.is_some() => {
+            Identity::Client
+        }
+        ScopeWord::Tenant | ScopeWord::User | ScopeWord::Client | ScopeWord::ApiKey
+            if caller.api_key.is_some() =>
+        {
+            Identity::ApiKey
+        }
+        _ if caller.ip.is_some() => Identity::Ip,
+        _ => Identity::Unknown,
+    };
+    let (v4, v6);
+    let value: &[u8] = match identity {
+        Identity::Unknown => &[],
+        Identity::Tenant => caller.tenant.unwrap_or_default().as_bytes(),
+        Identity::User => caller.user.unwrap_or_default().as_bytes(),
+        Identity::Client => caller.client.unwrap_or_default().as_bytes(),
+        Identity::ApiKey => caller.api_key.as_ref().map_or(&[], |hash| hash),
+        Identity::Ip => match caller.ip {
+            Some(CallerIp::V4(octets)) => {
+                v4 = octets;
+                &v4
+            }
+            Some(CallerIp::V6(octets)) => {
+                v6 = octets;
+                &v6
+            }
+            None => &[],
+        },
+        Identity::Route => route.unwrap_or_default().as_bytes(),
+    };
+    bytes.push(identity as u8);
+    bytes.extend_from_slice(&u32::try_from(value.len()).unwrap_or(u32::MAX).to_le_bytes());
+    bytes.extend_from_slice(value);
+    Some(identity)
+}
+
+/// The name of a bucket wherever it has to be written: printable, injective, at most
+/// [`MAX_KEY_TEXT`] bytes, without spaces or braces. Names that would be longer, or hold anything but
+/// plain characters, are replaced by a hash.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyText<'a>(pub Key<'a>);
+
+impl fmt::Display for KeyText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = readable(self.0) {
+            return f.write_str(&text);
+        }
+        let mut hash = Sha256::new();
+        hash.update((self.0.family.len() as u64).to_le_bytes());
+        hash.update(self.0.family);
+        hash.update(self.0.scope);
+        // 128 bits: nobody finds a second id with the hash of the first.
+        f.write_str("#")?;
+        hash.finalize()[..16]
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+fn readable(key: Key<'_>) -> Option<String> {
+    let plain = |text: &str| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/@+-".contains(&byte);
+        text.bytes().all(is_plain)
+    };
+    let mut text = key.family.to_owned();
+    if !plain(&text) {
+        return None;
+    }
+    for (identity, value) in values(key.scope) {
+        let value = value_text(identity, value)?;
+        // A key's hash is shortened for people, so it does not tell keys apart.
+        if identity == Identity::ApiKey || !plain(&value) {
+            return None;
+        }
+        text = format!("{text}|{}={value}", identity.word());
+    }
+    (text.len() <= MAX_KEY_TEXT).then_some(text)
+}
+
+/// The value as people know it; none if it is not text.
+pub(crate) fn value_text(identity: Identity, value: &[u8]) -> Option<String> {
+    match identity {
+        Identity::Ip => match *value {
+            [a, b, c, d] => Some(IpAddr::from([a, b, c, d]).to_string()),
+            _ => Some(IpAddr::from(<[u8; 16]>::try_from(value).ok()?).to_string()),
+        },
+        Identity::ApiKey => Some(hex(&value[..value.len().min(6)])),
+        _ => String::from_utf8(value.to_vec()).ok(),
+    }
+}
+
+/// The values of an encoded scope.
+pub(crate) fn values(mut scope: &[u8]) -> impl Iterator<Item = (Identity, &[u8])> {
+    std::iter::from_fn(move || {
+        let (tag, rest) = scope.split_first()?;
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+        let (value, rest) = rest.split_at_checked(length)?;
+        scope = rest;
+        Some((*Identity::ALL.get(usize::from(*tag))?, value))
+    })
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether an allow-list entry covers an address, as IPv4 if it is IPv4 in disguise.
+pub(crate) fn covers(net: &IpNet, ip: IpAddr) -> bool {
+    net.contains(&ip.to_canonical())
+}
