@@ -24,6 +24,8 @@ pub struct Level {
     /// How far `at` lies ahead of the clock: not 0 only within the slack.
     ahead_us: u64,
     stepped_back: bool,
+    /// What was spent came from another window, algorithm or time, so it is not known when.
+    carried: bool,
 }
 
 impl Level {
@@ -36,6 +38,7 @@ impl Level {
                 spending: nothing(limit.algorithm()),
                 ahead_us: 0,
                 stepped_back: false,
+                carried: false,
             };
         };
         let behind = state.at.micros_since(now);
@@ -43,9 +46,19 @@ impl Level {
         // Within the slack no time has passed; beyond it the bucket goes on from where the clock is now.
         let ahead_us = if stepped_back { 0 } else { behind };
         let at = now.saturating_add(ahead_us);
+        let native = matches!(state.spending, Spending::Windows { .. });
+        let carried = stepped_back || !native || state.window != limit.window();
         let spending = match limit.algorithm() {
             Algorithm::TokenBucket => refill(&limit, &state, at),
-            Algorithm::SlidingWindow => slide(limit.window(), &state, at, stepped_back),
+            Algorithm::SlidingWindow => {
+                // Where it is not known when it was spent, what counts of it now counts whole.
+                let from = if stepped_back { at } else { state.at };
+                let (current, previous) = match state.spending {
+                    Spending::Windows { current, previous } if !carried => (current, previous),
+                    _ => (state.tokens(), 0),
+                };
+                slide(limit.window(), current, previous, from, at)
+            }
         };
         Self {
             limit,
@@ -53,6 +66,7 @@ impl Level {
             spending,
             ahead_us,
             stepped_back,
+            carried,
         }
     }
 
@@ -103,8 +117,12 @@ impl Level {
         Self { spending, ..*self }
     }
 
-    /// The level after `cost`, taken at `charged_at`, is given back: never more than full, and for a
-    /// sliding window never more than still counts of it.
+    /// The level after `cost`, taken at `charged_at`, is given back.
+    ///
+    /// A bucket takes back up to what is spent: exactly undone if it has not been full since the charge,
+    /// and up to `cost` too much otherwise, so credit soon. A sliding window takes it back from the
+    /// window of the charge, so that an old one gives back no more than still counts of it; and nothing
+    /// where this moment's limit or clock no longer tells when things were spent.
     #[must_use]
     pub fn credit(&self, cost: u64, charged_at: Timestamp) -> Self {
         let window = self.limit.window();
@@ -115,25 +133,29 @@ impl Level {
                     parts: parts.saturating_sub(given),
                 }
             }
+            Spending::Windows { .. } if self.carried => self.spending,
             Spending::Windows { current, previous } => {
                 let cost = u32::try_from(cost).unwrap_or(u32::MAX);
-                let age =
-                    window_index(window, self.at).saturating_sub(window_index(window, charged_at));
-                Spending::Windows {
-                    current: if age == 0 {
-                        current.saturating_sub(cost)
-                    } else {
-                        current
-                    },
-                    previous: if age == 1 {
-                        previous.saturating_sub(cost)
-                    } else {
-                        previous
-                    },
-                }
+                let (current, previous) = match self.windows_since(charged_at) {
+                    0 => (current.saturating_sub(cost), previous),
+                    1 => (current, previous.saturating_sub(cost)),
+                    _ => (current, previous),
+                };
+                Spending::Windows { current, previous }
             }
         };
         Self { spending, ..*self }
+    }
+
+    /// Windows from a moment of the clock to this one. Within the slack, now is this moment.
+    fn windows_since(&self, moment: Timestamp) -> u64 {
+        let window = self.limit.window();
+        let moment = if moment.saturating_add(self.ahead_us) >= self.at {
+            self.at
+        } else {
+            moment
+        };
+        window_index(window, self.at) - window_index(window, moment)
     }
 
     /// Whole tokens left; 0 when more is spent than the limit now holds.
@@ -223,14 +245,8 @@ fn refill(limit: &Limit, state: &State, at: Timestamp) -> Spending {
     }
 }
 
-fn slide(window: Window, state: &State, at: Timestamp, stepped_back: bool) -> Spending {
-    let (current, previous, from) = match state.spending {
-        Spending::Windows { current, previous } if state.window == window && !stepped_back => {
-            (current, previous, state.at)
-        }
-        // Other windows, another algorithm or another time: what counts of it now counts whole.
-        _ => (state.tokens(), 0, if stepped_back { at } else { state.at }),
-    };
+/// The counts at `at` of a window that held `current` and `previous` at `from`, which is not later.
+fn slide(window: Window, current: u32, previous: u32, from: Timestamp, at: Timestamp) -> Spending {
     match window_index(window, at) - window_index(window, from) {
         0 => Spending::Windows { current, previous },
         1 => Spending::Windows {

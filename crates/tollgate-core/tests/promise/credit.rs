@@ -100,7 +100,8 @@ fn a_credit_after_the_clock_stepped_back_leaves_what_others_spent() {
     let with = limit.level(None, at(150_000_000)).charge(50).state();
     let with = limit.level(with, at(290_000_000)).charge(60).state();
     let without = limit.level(None, at(290_000_000)).charge(60).state();
-    // Back into the window of the charge, of which a tenth counts.
+    // Back into the window of the charge, of which a tenth counts. Both see the step.
+    let without = limit.level(without, at(160_000_000)).state();
     let credited = limit
         .level(with, at(160_000_000))
         .credit(50, at(150_000_000));
