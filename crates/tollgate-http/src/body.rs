@@ -1,0 +1,112 @@
+use serde_json::{Value, json};
+use tollgate_engine::{Decision, Reason};
+use tollgate_policy::ResponseOptions;
+use tollgate_policy::config::BodyStyle;
+
+use crate::calendar::iso;
+use crate::{Problem, status};
+
+/// The body of a refusal, and its media type. Only refusals for want of tokens have a style; all
+/// others are problems.
+pub fn refusal(decision: &Decision<'_>, options: &ResponseOptions) -> (&'static str, Value) {
+    let limited = decision.reason == Some(Reason::Limit);
+    match options.body {
+        BodyStyle::Nested if limited => ("application/json", nested(decision, options)),
+        BodyStyle::Flat if limited => ("application/json", flat(decision, options)),
+        BodyStyle::OAuth if limited => ("application/json", oauth(decision)),
+        _ => (Problem::MEDIA_TYPE, problem(decision).to_json()),
+    }
+}
+
+fn nested(decision: &Decision<'_>, options: &ResponseOptions) -> Value {
+    let shown = Shown::of(decision, options);
+    json!({ "error": {
+        "code": "RATE_LIMIT_EXCEEDED",
+        "message": format!("Rate limit exceeded. {}", shown.advice()),
+        "retryAfter": shown.retry_after,
+        "limit": shown.limit,
+        "remaining": shown.remaining,
+        "resetAt": shown.reset_at,
+    }})
+}
+
+fn flat(decision: &Decision<'_>, options: &ResponseOptions) -> Value {
+    let shown = Shown::of(decision, options);
+    json!({
+        "error": "Rate limit exceeded",
+        "message": format!("Too many requests. {}", shown.advice()),
+        "limit": shown.limit,
+        "remaining": shown.remaining,
+        "resetAt": shown.reset_at,
+    })
+}
+
+fn oauth(decision: &Decision<'_>) -> Value {
+    let retry_after = decision.retry_after_secs();
+    json!({
+        "error": "rate_limit_exceeded",
+        "error_description": format!("Too many requests. {}", advice(retry_after)),
+        "retry_after": retry_after,
+    })
+}
+
+fn problem(decision: &Decision<'_>) -> Problem {
+    let status = status(decision);
+    let violated = || -> Value {
+        let names = decision.limits.iter().filter(|it| it.denied && !it.shadow);
+        names.map(|it| &*it.limit.name).collect()
+    };
+    match decision.reason {
+        Some(Reason::Limit) => Problem::new(
+            status,
+            format!("Too many requests. {}", advice(decision.retry_after_secs())),
+        )
+        .with(
+            "type",
+            "https://iana.org/assignments/http-problem-types#quota-exceeded",
+        )
+        .with("violated-policies", violated()),
+        Some(Reason::CostExceedsCapacity) => Problem::new(
+            status,
+            "The request costs more than a limit holds, so it can never be admitted. Ask for less.",
+        )
+        .with("violated-policies", violated()),
+        Some(Reason::Denied) => Problem::new(status, "This route is not open."),
+        _ => Problem::new(
+            status,
+            "Limits cannot be checked right now. Try again shortly.",
+        ),
+    }
+}
+
+/// What the styled bodies tell of the limit that binds.
+struct Shown {
+    retry_after: Option<u64>,
+    limit: Option<u32>,
+    remaining: Option<u32>,
+    reset_at: Option<String>,
+}
+
+impl Shown {
+    fn of(decision: &Decision<'_>, options: &ResponseOptions) -> Self {
+        let shown = decision.shown();
+        Self {
+            retry_after: decision.retry_after_secs(),
+            limit: shown.map(|it| it.limit.shown(options.limit)),
+            remaining: shown.map(|it| it.remaining),
+            reset_at: shown.map(|it| iso(decision.reset_at(it))),
+        }
+    }
+
+    fn advice(&self) -> String {
+        advice(self.retry_after)
+    }
+}
+
+fn advice(retry_after: Option<u64>) -> String {
+    match retry_after {
+        Some(1) => "Retry after 1 second.".into(),
+        Some(secs) => format!("Retry after {secs} seconds."),
+        None => "Retry later.".into(),
+    }
+}
