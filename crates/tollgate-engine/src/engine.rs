@@ -100,7 +100,7 @@ impl Engine {
     pub async fn check<'p>(
         &self,
         active: &'p Active,
-        facts: &Facts<'p>,
+        facts: &Facts<'_>,
         mode: Mode,
     ) -> Result<Decision<'p>, Rejection> {
         let now = self.clock.now();

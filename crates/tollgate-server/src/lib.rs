@@ -1,1 +1,16 @@
-//! x
+//! The doors of Tollgate and the binary that opens them.
+//!
+//! [`Server`] is the composition root: it puts a policy, a store and a clock together and serves the
+//! decision API and the admin door until it is told to stop. The binary `tollgate` is a command line
+//! around it.
+
+mod cli;
+mod doors;
+mod metrics;
+mod reload;
+mod server;
+mod source;
+
+pub use cli::run;
+pub use server::{Access, Options, Server, Stop};
+pub use source::Source;

@@ -1,0 +1,62 @@
+use std::net::IpAddr;
+
+use clap::Args;
+use serde::Serialize;
+use tollgate_policy::Facts;
+
+/// The facts of a request, as flags.
+#[derive(Debug, Args, Serialize)]
+#[command(next_help_heading = "Facts of the request")]
+pub(super) struct FactArgs {
+    /// The tenant
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    /// The plan, overriding that of key and tenant
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<String>,
+    /// The user
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
+    /// The client
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
+    /// The API key
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_key: Option<String>,
+    /// The caller's address
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ip: Option<IpAddr>,
+    /// The HTTP method
+    #[arg(long, short = 'X')]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    /// The path
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    /// The cost asked for
+    #[arg(long, default_value_t = 1)]
+    cost: u32,
+}
+
+impl FactArgs {
+    pub(super) fn facts(&self) -> Facts<'_> {
+        Facts {
+            tenant: self.tenant.as_deref(),
+            plan: self.plan.as_deref(),
+            user: self.user.as_deref(),
+            client: self.client.as_deref(),
+            api_key: self.api_key.as_deref(),
+            ip: self.ip,
+            method: self.method.as_deref(),
+            path: self.path.as_deref(),
+            cost: self.cost,
+        }
+    }
+}

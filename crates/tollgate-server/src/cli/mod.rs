@@ -1,0 +1,78 @@
+//! The command line.
+
+mod check;
+mod check_config;
+mod explain;
+mod facts;
+mod serve;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::source::Source;
+
+/// Decides who may call what, how often.
+#[derive(Debug, Parser)]
+#[command(name = "tollgate", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the decision API and the admin door
+    Serve(serve::Serve),
+    /// Check a configuration file and report every fault in it
+    CheckConfig(check_config::CheckConfig),
+    /// Tell which limits a request would have to pass, and where each number comes from
+    Explain(explain::Explain),
+    /// Ask a running server for a decision
+    Check(check::Check),
+}
+
+#[derive(Debug, Args)]
+struct ConfigArg {
+    /// The configuration file; the built-in configuration if none is given
+    #[arg(long, short, value_name = "FILE", env = "TOLLGATE_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+impl ConfigArg {
+    fn source(&self) -> Source {
+        match &self.config {
+            Some(path) => Source::File(path.clone()),
+            None => Source::BuiltIn,
+        }
+    }
+}
+
+/// Runs the command line of this process. 0: done; 1: the answer is no; 2: it could not be done.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Serve(serve) => serve.run(),
+        Command::CheckConfig(check) => check.run(),
+        Command::Explain(explain) => explain.run(),
+        Command::Check(check) => check.run(),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            // Nowhere to complain to if this fails.
+            let _ = writeln!(std::io::stderr(), "tollgate: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Writes to standard output; whoever closed it early does not want more.
+fn say(text: &str) -> anyhow::Result<()> {
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}

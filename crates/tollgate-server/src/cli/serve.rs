@@ -1,0 +1,114 @@
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use tracing::{info, warn};
+
+use super::{ConfigArg, say};
+use crate::server::{Options, Server};
+use crate::source::Source;
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    #[command(flatten)]
+    config: ConfigArg,
+    /// Where to serve the decision API, instead of the configuration's `listen.api`
+    #[arg(long, value_name = "ADDRESS")]
+    api: Option<SocketAddr>,
+    /// Where to serve the admin door, instead of the configuration's `listen.admin`
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
+    /// The token that callers of the decision API send, unless they are on this machine
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "TOLLGATE_API_TOKEN",
+        hide_env_values = true
+    )]
+    api_token: Option<String>,
+    /// The token of the admin door
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "TOLLGATE_ADMIN_TOKEN",
+        hide_env_values = true
+    )]
+    admin_token: Option<String>,
+    /// Seconds that requests under way get to finish when the server is told to stop
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    drain: u64,
+}
+
+impl Serve {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        tracing_subscriber::fmt()
+            .with_writer(std::io::stderr)
+            .with_target(false)
+            .init();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(self.serve())
+    }
+
+    async fn serve(self) -> anyhow::Result<ExitCode> {
+        let source = self.config.source();
+        let server = Server::start(Options {
+            api: self.api,
+            admin: self.admin,
+            api_token: self.api_token,
+            admin_token: self.admin_token,
+            ..Options::new(source.clone())
+        })
+        .await?;
+        announce(&source, &server)?;
+        let stop = server.stop();
+        let mut running = tokio::spawn(server.run());
+        tokio::select! {
+            _ = &mut running => return Ok(ExitCode::SUCCESS),
+            signal = stop_signal() => info!("{signal}: finishing what is under way"),
+        }
+        stop.stop();
+        tokio::select! {
+            _ = &mut running => Ok(ExitCode::SUCCESS),
+            signal = stop_signal() => {
+                warn!("{signal} again: not waiting any longer");
+                Ok(ExitCode::FAILURE)
+            }
+            () = tokio::time::sleep(Duration::from_secs(self.drain)) => {
+                warn!("some requests did not finish within {} s", self.drain);
+                Ok(ExitCode::FAILURE)
+            }
+        }
+    }
+}
+
+fn announce(source: &Source, server: &Server) -> anyhow::Result<()> {
+    say(
+        &format!("tollgate {} with the {source}", env!("CARGO_PKG_VERSION")).replace("the /", "/"),
+    )?;
+    if let Some(api) = server.api() {
+        say(&format!("  decision API  http://{api}/v1/check"))?;
+    }
+    if let Some(admin) = server.admin() {
+        say(&format!("  metrics       http://{admin}/metrics"))?;
+    }
+    Ok(())
+}
+
+/// Waits for a signal that asks the process to end.
+async fn stop_signal() -> &'static str {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut term) = signal(SignalKind::terminate()) {
+            return tokio::select! {
+                _ = term.recv() => "SIGTERM",
+                _ = tokio::signal::ctrl_c() => "interrupt",
+            };
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
+    "interrupt"
+}

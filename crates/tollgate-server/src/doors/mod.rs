@@ -1,0 +1,9 @@
+//! Ways in. A door reads facts from what it serves and renders the decision; it decides nothing.
+
+pub(crate) mod admin;
+pub(crate) mod api;
+mod body;
+pub(crate) mod listener;
+mod reply;
+
+pub(crate) use listener::Limits;

@@ -1,0 +1,50 @@
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use serde::Serialize;
+use tollgate_http::Problem;
+
+/// An answer with a body of this type.
+pub(crate) fn reply(
+    status: StatusCode,
+    media_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let media_type = HeaderValue::from_static(media_type);
+    response.headers_mut().insert(CONTENT_TYPE, media_type);
+    response
+}
+
+/// An answer in JSON.
+pub(crate) fn json(
+    status: StatusCode,
+    media_type: &'static str,
+    body: &impl Serialize,
+) -> Response<Full<Bytes>> {
+    match serde_json::to_vec(body) {
+        Ok(body) => reply(status, media_type, body),
+        Err(error) => problem(&Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            error.to_string(),
+        )),
+    }
+}
+
+/// An error.
+pub(crate) fn problem(problem: &Problem) -> Response<Full<Bytes>> {
+    reply(
+        problem.status,
+        Problem::MEDIA_TYPE,
+        problem.to_json().to_string(),
+    )
+}
+
+/// Asks the client to end the connection: what it has still to send is not wanted.
+pub(crate) fn closing(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
+    let headers: &mut HeaderMap = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}

@@ -1,0 +1,213 @@
+//! What `/metrics` shows. No label ever holds a caller's name.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use tollgate_engine::{Count, Engine};
+use tollgate_store::MemoryStore;
+
+/// The media type of what [`Metrics::render`] gives.
+pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// All metrics of the process.
+pub(crate) struct Metrics {
+    registry: Registry,
+    latency: Arc<Latency>,
+    reloads: Family<[(&'static str, &'static str); 1], Counter>,
+    reload_ok: Gauge,
+    connections: Gauge,
+}
+
+impl Metrics {
+    pub(crate) fn new(engine: Arc<Engine>, store: Arc<MemoryStore>) -> Self {
+        let mut registry = Registry::with_prefix("tollgate");
+        let latency = Arc::new(Latency::default());
+        let reloads = Family::default();
+        let (reload_ok, connections) = (Gauge::default(), Gauge::default());
+        reload_ok.set(1);
+        registry.register(
+            "build",
+            "The version that runs",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
+        registry.register(
+            "config_reloads",
+            "Configurations read while running, by result",
+            reloads.clone(),
+        );
+        registry.register(
+            "config_last_reload_successful",
+            "Whether the configuration last read is in force",
+            reload_ok.clone(),
+        );
+        registry.register(
+            "connections",
+            "Connections open on all doors",
+            connections.clone(),
+        );
+        registry.register_collector(Box::new(Decisions(engine.clone())));
+        registry.register_collector(Box::new(Buckets { store, engine }));
+        registry.register_collector(Box::new(latency.clone()));
+        Self {
+            registry,
+            latency,
+            reloads,
+            reload_ok,
+            connections,
+        }
+    }
+
+    pub(crate) fn render(&self) -> String {
+        let mut text = String::new();
+        match encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            // Writing to a string does not fail.
+            Err(fmt::Error) => String::new(),
+        }
+    }
+
+    /// One decision took this long, from the facts to the answer.
+    pub(crate) fn decided(&self, micros: u64) {
+        self.latency.observe(micros);
+    }
+
+    pub(crate) fn reloaded(&self, ok: bool) {
+        let result = if ok { "ok" } else { "failed" };
+        self.reloads.get_or_create(&[("result", result)]).inc();
+        self.reload_ok.set(ok.into());
+    }
+
+    pub(crate) fn connections(&self) -> &Gauge {
+        &self.connections
+    }
+}
+
+/// Decisions by the limit that was shown and by outcome.
+struct Decisions(Arc<Engine>);
+
+impl fmt::Debug for Decisions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Decisions")
+    }
+}
+
+impl Collector for Decisions {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut metric = encoder.encode_descriptor(
+            "decisions",
+            "Decisions, by the limit that bound or came nearest to it, and by outcome",
+            None,
+            MetricType::Counter,
+        )?;
+        let active = self.0.active();
+        let none = std::iter::once(("none", self.0.unlimited()));
+        for (policy, tally) in active.tallies().chain(none) {
+            for count in Count::ALL {
+                let labels = [("policy", policy), ("outcome", count.word())];
+                metric
+                    .encode_family(&labels)?
+                    .encode_counter::<NoLabelSet, _, u64>(&tally.sum(count), None)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the memory store holds.
+struct Buckets {
+    store: Arc<MemoryStore>,
+    engine: Arc<Engine>,
+}
+
+impl fmt::Debug for Buckets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Buckets")
+    }
+}
+
+impl Collector for Buckets {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let usage = self.store.usage(self.engine.clock().now());
+        let gauges = [
+            ("buckets", "Buckets that are not full", usage.buckets),
+            (
+                "buckets_max",
+                "Buckets that memory has room for",
+                usage.max_buckets,
+            ),
+            ("buckets_bytes", "Memory held by buckets", usage.bytes),
+            (
+                "overflow_lanes",
+                "Buckets shared by newcomers because memory was full",
+                usage.overflow_lanes,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            let value = i64::try_from(value).unwrap_or(i64::MAX);
+            encoder
+                .encode_descriptor(name, help, None, MetricType::Gauge)?
+                .encode_gauge(&value)?;
+        }
+        encoder
+            .encode_descriptor(
+                "overflowed",
+                "Charges decided on a shared bucket because memory was full",
+                None,
+                MetricType::Counter,
+            )?
+            .encode_counter::<NoLabelSet, _, u64>(&usage.overflowed, None)
+    }
+}
+
+/// A histogram of decision times that threads add to without a lock.
+#[derive(Debug, Default)]
+struct Latency {
+    buckets: [AtomicU64; BOUNDS_US.len() + 1],
+    sum_us: AtomicU64,
+}
+
+const BOUNDS_US: [u64; 12] = [1, 2, 5, 10, 25, 50, 100, 250, 1_000, 5_000, 25_000, 100_000];
+
+impl Latency {
+    fn observe(&self, micros: u64) {
+        let bucket = BOUNDS_US.partition_point(|bound| *bound < micros);
+        self.buckets[bucket].fetch_add(1, Relaxed);
+        self.sum_us.fetch_add(micros, Relaxed);
+    }
+}
+
+impl Collector for Latency {
+    #[expect(clippy::cast_precision_loss, reason = "a sum shown to people")]
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let seconds = |micros: u64| micros as f64 / 1e6;
+        let bounds = BOUNDS_US.iter().map(|bound| seconds(*bound));
+        let counts: Vec<u64> = self.buckets.iter().map(|it| it.load(Relaxed)).collect();
+        let buckets: Vec<(f64, u64)> = bounds
+            .chain([f64::INFINITY])
+            .zip(counts.iter().copied())
+            .collect();
+        encoder
+            .encode_descriptor(
+                "decision_duration",
+                "From the facts of a request to its decision",
+                Some(&Unit::Seconds),
+                MetricType::Histogram,
+            )?
+            .encode_histogram::<NoLabelSet>(
+                seconds(self.sum_us.load(Relaxed)),
+                counts.iter().sum(),
+                &buckets,
+                None,
+            )
+    }
+}

@@ -1,0 +1,84 @@
+//! A new configuration while running: on SIGHUP, or when the file has changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_engine::Engine;
+use tollgate_policy::Settings;
+use tracing::{error, info, warn};
+
+use crate::metrics::Metrics;
+use crate::source::Source;
+
+/// How often the file is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Replaces the engine's policy whenever the configuration changes. A configuration that cannot be
+/// used changes nothing, and is reported.
+pub(crate) struct Reload {
+    pub(crate) source: Source,
+    pub(crate) settings: Settings,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Reload {
+    /// Watches for ever.
+    pub(crate) async fn watch(self) {
+        let mut seen = self.source.stamp();
+        let mut hangup = Hangup::new();
+        loop {
+            let asked = tokio::select! {
+                () = hangup.recv() => true,
+                () = tokio::time::sleep(LOOK_EVERY) => false,
+            };
+            let stamp = self.source.stamp();
+            if asked || (stamp != seen && stamp.is_some()) {
+                seen = stamp;
+                self.reload();
+            }
+        }
+    }
+
+    fn reload(&self) {
+        match self.source.load() {
+            Ok(compiled) => {
+                if compiled.settings != self.settings {
+                    warn!("`listen` and `store` have changed: restart for that to take effect");
+                }
+                self.engine.replace(compiled.policy);
+                self.metrics.reloaded(true);
+                info!(config = %self.source, "configuration reloaded");
+            }
+            Err(fault) => {
+                self.metrics.reloaded(false);
+                error!("configuration not reloaded, the old one stays in force:\n{fault}");
+            }
+        }
+    }
+}
+
+/// SIGHUP, where there is such a thing.
+struct Hangup {
+    #[cfg(unix)]
+    signal: Option<tokio::signal::unix::Signal>,
+}
+
+impl Hangup {
+    fn new() -> Self {
+        Self {
+            #[cfg(unix)]
+            signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()).ok(),
+        }
+    }
+
+    async fn recv(&mut self) {
+        #[cfg(unix)]
+        if let Some(signal) = &mut self.signal
+            && signal.recv().await.is_some()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
+}

@@ -1,0 +1,253 @@
+//! The composition root: a policy, a store, a clock, and the doors before them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use ipnet::IpNet;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tollgate_engine::{Clock, Engine, SystemClock};
+use tollgate_policy::Listen;
+use tollgate_store::MemoryStore;
+use tracing::info;
+
+use crate::doors::admin::Admin;
+use crate::doors::api::Api;
+use crate::doors::{Limits, listener};
+use crate::metrics::Metrics;
+use crate::reload::Reload;
+use crate::source::Source;
+
+/// What a server is started with.
+pub struct Options {
+    /// Where the configuration comes from.
+    pub source: Source,
+    /// Overrides the configuration's address of the decision API.
+    pub api: Option<SocketAddr>,
+    /// Overrides the configuration's address of the admin door.
+    pub admin: Option<SocketAddr>,
+    /// The token of the decision API; an empty one is none.
+    pub api_token: Option<String>,
+    /// The token of the admin door; an empty one is none.
+    pub admin_token: Option<String>,
+    /// How long a client may take over the head of a request.
+    pub head_timeout: Duration,
+    /// Tells the time instead of this machine's clock.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl Options {
+    /// The configuration as it stands.
+    pub fn new(source: Source) -> Self {
+        Self {
+            source,
+            api: None,
+            admin: None,
+            api_token: None,
+            admin_token: None,
+            head_timeout: Duration::from_secs(10),
+            clock: None,
+        }
+    }
+}
+
+/// Who may use the decision API, besides this machine.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// Whoever has this token.
+    pub token: Option<String>,
+    /// Whoever calls from these networks.
+    pub peers: Vec<IpNet>,
+}
+
+/// A server whose doors are open.
+pub struct Server {
+    engine: Arc<Engine>,
+    api: Option<SocketAddr>,
+    admin: Option<SocketAddr>,
+    tasks: JoinSet<()>,
+    background: JoinSet<()>,
+    stopping: watch::Sender<bool>,
+}
+
+/// Tells a server to stop.
+#[derive(Clone, Debug)]
+pub struct Stop(watch::Sender<bool>);
+
+impl Stop {
+    /// Accept no more, finish what is under way.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+const DEFAULT_API: SocketAddr = SocketAddr::new(LOOPBACK, 8081);
+const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(LOOPBACK, 8082);
+const LOOPBACK: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+const FOLLOW_CALENDAR_EVERY: Duration = Duration::from_secs(1);
+
+impl Server {
+    /// Reads the configuration and opens the doors.
+    ///
+    /// # Errors
+    ///
+    /// The configuration has faults, an address cannot be had, or a door would be open to strangers.
+    pub async fn start(options: Options) -> anyhow::Result<Self> {
+        let compiled = options.source.load()?;
+        let settings = compiled.settings;
+        let listen = settings.listen.unwrap_or(Listen {
+            api: Some(DEFAULT_API),
+            admin: Some(DEFAULT_ADMIN),
+        });
+        let access = Access {
+            token: options.api_token.filter(|token| !token.is_empty()),
+            peers: settings.api_peers.clone(),
+        };
+        let api = options.api.or(listen.api);
+        let admin = options.admin.or(listen.admin);
+        check_doors(api, admin, &access, options.admin_token.as_deref())?;
+
+        let store = Arc::new(MemoryStore::new(settings.max_buckets));
+        let mut background = JoinSet::new();
+        let clock = options
+            .clock
+            .unwrap_or_else(|| system_clock(&mut background));
+        let engine = Arc::new(Engine::new(compiled.policy, store.clone(), clock));
+        let metrics = Arc::new(Metrics::new(engine.clone(), store));
+        let (stopping, stop) = watch::channel(false);
+        let limits = Limits {
+            connections: settings.max_connections,
+            head_timeout: options.head_timeout,
+        };
+
+        let mut server = Self {
+            engine: engine.clone(),
+            api: None,
+            admin: None,
+            tasks: JoinSet::new(),
+            background,
+            stopping,
+        };
+        if let Some(address) = api {
+            let (listener, address) = bind(address, "the decision API", "--api").await?;
+            let door = Api {
+                engine: engine.clone(),
+                metrics: metrics.clone(),
+                access,
+            };
+            let open = metrics.connections().clone();
+            let serve = listener::serve(listener, Arc::new(door), limits, open, stop.clone());
+            server.tasks.spawn(serve);
+            server.api = Some(address);
+        }
+        if let Some(address) = admin {
+            let (listener, address) = bind(address, "the admin door", "--admin").await?;
+            let door = Admin {
+                metrics: metrics.clone(),
+                stopping: stop.clone(),
+            };
+            let open = metrics.connections().clone();
+            let serve = listener::serve(listener, Arc::new(door), limits, open, stop);
+            server.tasks.spawn(serve);
+            server.admin = Some(address);
+        }
+        let reload = Reload {
+            source: options.source,
+            settings,
+            engine,
+            metrics,
+        };
+        server.background.spawn(reload.watch());
+        Ok(server)
+    }
+
+    /// The address of the decision API.
+    pub fn api(&self) -> Option<SocketAddr> {
+        self.api
+    }
+
+    /// The address of the admin door.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.admin
+    }
+
+    /// What decides.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Tells it to stop, from anywhere.
+    pub fn stop(&self) -> Stop {
+        Stop(self.stopping.clone())
+    }
+
+    /// Serves until it is told to stop and every request under way is answered.
+    pub async fn run(mut self) {
+        while self.tasks.join_next().await.is_some() {}
+        self.background.shutdown().await;
+        info!("stopped");
+    }
+}
+
+fn system_clock(background: &mut JoinSet<()>) -> Arc<dyn Clock> {
+    let clock = Arc::new(SystemClock::new());
+    let following = clock.clone();
+    background.spawn(async move {
+        loop {
+            tokio::time::sleep(FOLLOW_CALENDAR_EVERY).await;
+            following.follow_calendar();
+        }
+    });
+    clock
+}
+
+async fn bind(
+    address: SocketAddr,
+    door: &str,
+    flag: &str,
+) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let bound = async {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        Ok::<_, io::Error>((listener, address))
+    };
+    bound.await.with_context(|| {
+        format!("cannot listen on {address} for {door}; another address can be given with {flag}")
+    })
+}
+
+/// A door that strangers can reach has to have a lock.
+fn check_doors(
+    api: Option<SocketAddr>,
+    admin: Option<SocketAddr>,
+    access: &Access,
+    admin_token: Option<&str>,
+) -> anyhow::Result<()> {
+    ensure!(
+        api.is_some() || admin.is_some(),
+        "no door is open: name one under `listen`, or with --api or --admin"
+    );
+    let is_open = |address: Option<SocketAddr>| {
+        address.is_some_and(|address| !address.ip().to_canonical().is_loopback())
+    };
+    if is_open(api) && access.token.is_none() && access.peers.is_empty() {
+        bail!(
+            "the decision API is for trusted callers and would be open to all on {}: set \
+             TOLLGATE_API_TOKEN, or name the callers' networks in `listen.api_peers`, or listen on \
+             127.0.0.1",
+            api.unwrap_or(DEFAULT_API)
+        );
+    }
+    if is_open(admin) && admin_token.is_none_or(str::is_empty) {
+        bail!(
+            "the admin door would be open to all on {}: set TOLLGATE_ADMIN_TOKEN, or listen on \
+             127.0.0.1",
+            admin.unwrap_or(DEFAULT_ADMIN)
+        );
+    }
+    Ok(())
+}
