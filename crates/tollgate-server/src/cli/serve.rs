@@ -1,3 +1,4 @@
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -45,6 +46,7 @@ impl Serve {
         tracing_subscriber::fmt()
             .with_writer(std::io::stderr)
             .with_target(false)
+            .with_ansi(std::io::stderr().is_terminal())
             .init();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -85,9 +87,7 @@ impl Serve {
 }
 
 fn announce(source: &Source, server: &Server) -> anyhow::Result<()> {
-    say(
-        &format!("tollgate {} with the {source}", env!("CARGO_PKG_VERSION")).replace("the /", "/"),
-    )?;
+    say(&format!("tollgate {}, {source}", env!("CARGO_PKG_VERSION")))?;
     if let Some(api) = server.api() {
         say(&format!("  decision API  http://{api}/v1/check"))?;
     }

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{StatusCode, header::CONTENT_LENGTH};
+use http::StatusCode;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use tollgate_http::Problem;
 
 /// A body has to arrive within this time.
@@ -12,14 +12,8 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_DISCARD: usize = 32 << 20;
 
 /// Reads a whole body of at most `max` bytes.
-pub(crate) async fn read(
-    headers: &http::HeaderMap,
-    body: Incoming,
-    max: usize,
-) -> Result<Bytes, Problem> {
-    let length = headers.get(CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    match tokio::time::timeout(BODY_TIMEOUT, collect(body, length.unwrap_or(0), max)).await {
+pub(crate) async fn read(body: Incoming, max: usize) -> Result<Bytes, Problem> {
+    match tokio::time::timeout(BODY_TIMEOUT, collect(body, max)).await {
         Ok(read) => read,
         Err(_) => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
@@ -28,7 +22,7 @@ pub(crate) async fn read(
     }
 }
 
-async fn collect(mut body: Incoming, announced: usize, max: usize) -> Result<Bytes, Problem> {
+async fn collect(mut body: Incoming, max: usize) -> Result<Bytes, Problem> {
     let mut read = BytesMut::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
@@ -40,32 +34,21 @@ async fn collect(mut body: Incoming, announced: usize, max: usize) -> Result<Byt
             continue;
         };
         length += data.len();
-        if length == data.len() && data.len() >= announced && data.len() <= max {
-            // The usual case: the body is one piece, and needs no copy.
-            if body.is_end_stream_now() {
-                return Ok(data);
-            }
-        }
         if length > MAX_DISCARD {
             break;
         }
-        if length <= max {
-            read.extend_from_slice(&data);
+        if length > max {
+            continue;
         }
+        if read.is_empty() && body.is_end_stream() {
+            // The usual case: the body is one piece, and needs no copy.
+            return Ok(data);
+        }
+        read.extend_from_slice(&data);
     }
     if length > max {
         let detail = format!("The body is longer than the {max} bytes this endpoint reads.");
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
     }
     Ok(read.freeze())
-}
-
-trait EndOfStream {
-    fn is_end_stream_now(&self) -> bool;
-}
-
-impl EndOfStream for Incoming {
-    fn is_end_stream_now(&self) -> bool {
-        hyper::body::Body::is_end_stream(self)
-    }
 }

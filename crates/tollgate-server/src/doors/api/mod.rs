@@ -102,8 +102,7 @@ impl Api {
         } else {
             MAX_CHECK_BYTES
         };
-        let (head, body) = request.into_parts();
-        let text = body::read(&head.headers, body, max).await?;
+        let text = body::read(request.into_body(), max).await?;
         if batch {
             self.check_batch(&text).await
         } else {
