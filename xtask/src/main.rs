@@ -1,1 +1,77 @@
-fn main() {}
+//! The project's chores, as one command without anything to install: `cargo xtask`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line talks to a terminal"
+)]
+
+mod command;
+mod run;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::command::{cargo, root};
+
+const USAGE: &str = "\
+Usage: cargo xtask <COMMAND>
+
+  run [ARGS]    build Tollgate, start it and say where to look; ARGS go to `tollgate serve`
+  test          everything that has to pass: format, lints, tidiness, tests, docs, fuzz targets
+  tidy          only the house rules that no other tool knows
+  bench [ARGS]  measure against peers and print a table; `bench --help` tells more
+  schema        write docs/config.schema.json anew";
+
+fn main() -> ExitCode {
+    match chore() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn chore() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (command, args) = match args.split_first() {
+        Some((command, args)) => (command.as_str(), args),
+        None => ("help", &[][..]),
+    };
+    match command {
+        "run" => run::run(args),
+        "test" => test::test(),
+        "tidy" => tidy::tidy(),
+        "bench" => bench(args),
+        "schema" => schema(),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        other => bail!("there is no `{other}`\n\n{USAGE}"),
+    }
+}
+
+fn bench(args: &[String]) -> Result<()> {
+    cargo(&["build", "--release", "--package", "tollgate-server"]).run()?;
+    let bench = cargo(&[
+        "run",
+        "--release",
+        "--manifest-path",
+        "bench/Cargo.toml",
+        "--",
+    ]);
+    bench.args(args).run()
+}
+
+fn schema() -> Result<()> {
+    let command = cargo(&["run", "--quiet", "--package", "tollgate-server", "--"]);
+    let text = command.args(["check-config", "--schema"]).output()?;
+    let path = root().join("docs/config.schema.json");
+    std::fs::write(&path, text)?;
+    println!("wrote {}", path.display());
+    Ok(())
+}

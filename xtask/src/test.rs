@@ -1,0 +1,121 @@
+//! `cargo xtask test`: everything that has to pass, on a machine where nothing was installed by hand.
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use crate::command::{cargo, program};
+use crate::tidy::tidy;
+
+type Step = (&'static str, fn() -> Result<()>);
+
+const STEPS: &[Step] = &[
+    ("tools", tools),
+    ("format", || cargo(&["fmt", "--all", "--check"]).run()),
+    ("tidy", tidy),
+    ("lints", || {
+        cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ])
+        .run()
+    }),
+    ("tests", || cargo(&["test", "--workspace"]).run()),
+    ("model check", || {
+        let features = ["--features", "model-check"];
+        let test = [
+            "test",
+            "--package",
+            "tollgate-store",
+            "--test",
+            "model_check",
+        ];
+        cargo(&test).args(features).run()
+    }),
+    ("docs", || {
+        let doc = cargo(&["doc", "--workspace", "--no-deps"]);
+        doc.env("RUSTDOCFLAGS", "-D warnings").run()
+    }),
+    ("fuzz targets", || {
+        cargo(&["build", "--manifest-path", "fuzz/Cargo.toml"]).run()
+    }),
+    ("benchmarks build", || {
+        let clippy = cargo(&["clippy", "--manifest-path", "bench/Cargo.toml"]);
+        clippy.args(["--", "-D", "warnings"]).run()
+    }),
+    ("licences and advisories", deny),
+];
+
+/// Runs every step, also behind one that failed, and sums up.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tells people how long things took"
+)]
+pub(crate) fn test() -> Result<()> {
+    let mut results = Vec::new();
+    for (name, step) in STEPS {
+        println!("\n== {name}");
+        let start = Instant::now();
+        let result = step();
+        if let Err(error) = &result {
+            println!("{name}: {error:#}");
+        }
+        results.push((name, result.is_ok(), start.elapsed().as_secs()));
+    }
+    println!();
+    for (name, ok, secs) in &results {
+        let result = if *ok { "ok" } else { "FAILED" };
+        println!("{result:>8}  {name} ({secs} s)");
+    }
+    let failed = results.iter().filter(|(_, ok, _)| !ok).count();
+    println!("steps: {} passed, {failed} failed", results.len() - failed);
+    if failed > 0 {
+        bail!("not everything passed");
+    }
+    Ok(())
+}
+
+/// What the other steps need and a fresh machine may not have.
+fn tools() -> Result<()> {
+    for component in ["rustfmt", "clippy"] {
+        let name = if component == "clippy" {
+            "clippy"
+        } else {
+            "fmt"
+        };
+        if !cargo(&[name, "--version"]).works() {
+            program("rustup", &["component", "add", component]).run()?;
+        }
+    }
+    // The fuzzing engine is written in C++.
+    if !program("c++", &["--version"]).works() {
+        install("g++")?;
+    }
+    Ok(())
+}
+
+/// Installs a Debian package if this user may.
+fn install(package: &str) -> Result<()> {
+    let is_root = program("id", &["-u"])
+        .output()
+        .is_ok_and(|id| id.trim_ascii() == b"0");
+    if !is_root || !program("apt-get", &["--version"]).works() {
+        bail!("please install `{package}`: on Debian, `apt-get install {package}` as root");
+    }
+    program("apt-get", &["update", "--quiet"]).run()?;
+    program("apt-get", &["install", "--yes", "--quiet", package])
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .run()
+}
+
+fn deny() -> Result<()> {
+    if !cargo(&["deny", "--version"]).works() {
+        println!("cargo-deny is not installed: left out");
+        return Ok(());
+    }
+    cargo(&["deny", "check", "licenses", "bans", "sources"]).run()
+}
