@@ -80,7 +80,7 @@ pub struct Factor {
     pub from: String,
 }
 
-impl Request<'_> {
+impl Request<'_, '_> {
     /// Says which limits apply to the request, for which buckets, and where each number was written.
     pub fn explain(&self) -> Explanation {
         let (treatment, reason) = match self.treatment {

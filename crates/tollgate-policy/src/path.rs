@@ -31,6 +31,8 @@ pub enum PathFault {
     Fragment,
     /// It matches another route when its parameters (`;…`) are dropped, as some servers do.
     Parameters,
+    /// It matches another route when `..` takes back an empty segment, as some servers have it.
+    DoubledSlash,
 }
 
 impl fmt::Display for PathFault {
@@ -44,6 +46,7 @@ impl fmt::Display for PathFault {
             Self::EncodedSlash => "the path has an escaped slash (`%2F`)",
             Self::Fragment => "the path has a `#`",
             Self::Parameters => "the path matches another route without its `;` parameters",
+            Self::DoubledSlash => "the path has a `..` behind a doubled slash",
         })
     }
 }
@@ -87,31 +90,72 @@ pub(crate) fn comparable(path: &str, options: PathOptions) -> Result<Cow<'_, str
 
 /// Resolves `//`, `.` and `..`; a slash at the end says nothing.
 pub(crate) fn segments(comparable: &str) -> Segments<'_> {
-    resolve(comparable.split('/'))
+    resolve(comparable, Parameters::Kept, false)
 }
 
-/// The same with the parameters of every segment dropped; none if there are no parameters.
-pub(crate) fn segments_without_parameters(comparable: &str) -> Option<Segments<'_>> {
-    comparable.contains(';').then(|| {
-        resolve(comparable.split('/').map(|segment| {
-            segment
-                .split_once(';')
-                .map_or(segment, |(segment, _)| segment)
-        }))
+/// What servers are known to read otherwise than [`segments`] does, each with what is to be said if
+/// that makes it another route.
+///
+/// Some drop the parameters of every segment, of these some before they decode escapes and some
+/// after; and some let `..` take back the empty segment of a doubled slash, as RFC 3986 has it.
+pub(crate) fn other_readings(
+    comparable: &str,
+) -> impl Iterator<Item = (Segments<'_>, PathFault)> + '_ {
+    let plain = comparable.contains(';');
+    let escaped = comparable.contains(ESCAPED_SEMICOLON);
+    // A parameter alone is an empty segment once it is dropped.
+    let empty = plain || escaped || comparable.contains("//");
+    let counts_empty = empty && comparable.contains("..");
+    let parameters = [
+        (true, Parameters::Kept),
+        (plain, Parameters::PlainDropped),
+        (escaped, Parameters::Dropped),
+    ];
+    let parameters = parameters.into_iter().filter(|(applies, _)| *applies);
+    parameters.flat_map(move |(_, parameters)| {
+        let fault = match parameters {
+            Parameters::Kept => PathFault::DoubledSlash,
+            Parameters::PlainDropped | Parameters::Dropped => PathFault::Parameters,
+        };
+        let skipping = parameters != Parameters::Kept;
+        let skipping = skipping.then(|| resolve(comparable, parameters, false));
+        let counting = counts_empty.then(|| resolve(comparable, parameters, true));
+        let readings = skipping.into_iter().chain(counting);
+        readings.map(move |reading| (reading, fault))
     })
 }
 
-fn resolve<'a>(parts: impl Iterator<Item = &'a str>) -> Segments<'a> {
+const ESCAPED_SEMICOLON: &str = "%3B";
+
+/// What becomes of `;` and what follows it in a segment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parameters {
+    Kept,
+    PlainDropped,
+    Dropped,
+}
+
+fn resolve(comparable: &str, parameters: Parameters, counts_empty: bool) -> Segments<'_> {
     let mut segments = Segments::new();
-    for part in parts {
-        match part {
-            "" | "." => {}
+    for part in comparable.split('/').skip(1) {
+        let end = match parameters {
+            Parameters::Kept => None,
+            Parameters::PlainDropped => part.find(';'),
+            Parameters::Dropped => {
+                let (plain, escaped) = (part.find(';'), part.find(ESCAPED_SEMICOLON));
+                plain.into_iter().chain(escaped).min()
+            }
+        };
+        match &part[..end.unwrap_or(part.len())] {
+            "." => {}
+            "" if !counts_empty => {}
             ".." => {
                 segments.pop();
             }
-            _ => segments.push(part),
+            part => segments.push(part),
         }
     }
+    segments.retain(|part| !part.is_empty());
     segments
 }
 
@@ -143,8 +187,9 @@ fn decode(byte: u8, options: PathOptions, text: &mut String) -> Result<(), PathF
         0..=0x1f | 0x7f => Err(PathFault::Control),
         b'\\' => Err(PathFault::Backslash),
         b'/' if !options.keep_encoded_slash => Err(PathFault::EncodedSlash),
-        // Decoded, these would be another path: a segment, a query, a fragment, another escape.
-        b'/' | b'?' | b'#' | b'%' => {
+        // Decoded, these would be another path: a segment, a query, a fragment, another escape, a
+        // parameter.
+        b'/' | b'?' | b'#' | b'%' | b';' => {
             escape(byte, text);
             Ok(())
         }

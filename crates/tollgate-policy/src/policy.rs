@@ -12,6 +12,9 @@ pub(crate) type Names<T> = HashMap<Box<str>, T, foldhash::quality::RandomState>;
 /// By the SHA-256 of an API key.
 pub(crate) type ByHash<T> = HashMap<[u8; 32], T, foldhash::quality::RandomState>;
 
+/// The root of the tenant tree. It is always there.
+pub(crate) const ROOT: &str = "system";
+
 /// A limit by its place in [`Policy::limits`].
 pub type LimitId = usize;
 

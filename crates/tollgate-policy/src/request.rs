@@ -9,7 +9,7 @@ use tollgate_core::{Charge, Key};
 use crate::config::{Enforcement, ScopeWord, When};
 use crate::facts::Facts;
 use crate::path::{self, PathFault};
-use crate::policy::{Access, LimitId, Plan, Policy, PolicyLimit, Route};
+use crate::policy::{Access, LimitId, Plan, Policy, PolicyLimit, ROOT, Route};
 use crate::router;
 use crate::scope::{self, Caller, CallerIp, ScopeBytes};
 
@@ -69,9 +69,9 @@ pub enum Bypass<'p> {
 
 /// Facts that were found to make sense under a policy.
 #[derive(Clone, Debug)]
-pub struct Request<'p> {
+pub struct Request<'p, 'f> {
     pub(crate) policy: &'p Policy,
-    pub(crate) caller: Caller<'p>,
+    pub(crate) caller: Caller<'f>,
     pub(crate) route: Option<&'p Route>,
     pub(crate) plan: Option<PlanChoice<'p>>,
     pub(crate) cost: u32,
@@ -114,8 +114,8 @@ struct Item<'p> {
 
 impl Policy {
     /// Reads facts: who calls, which route and plan apply, and whether limits do at all.
-    pub fn request<'p>(&'p self, facts: &Facts<'p>) -> Result<Request<'p>, Rejection> {
-        let given = |fact: Option<&'p str>| fact.filter(|text| !text.is_empty());
+    pub fn request<'p: 'f, 'f>(&'p self, facts: &Facts<'f>) -> Result<Request<'p, 'f>, Rejection> {
+        let given = |fact: Option<&'f str>| fact.filter(|text| !text.is_empty());
         let hash: Option<[u8; 32]> =
             given(facts.api_key).map(|secret| Sha256::digest(secret.as_bytes()).into());
         let key = hash.and_then(|hash| self.keys.get(&hash));
@@ -169,21 +169,23 @@ impl Policy {
         let stricter = |one, other| self.stricter(one, other);
         let find = |segments: &[&str]| self.router.find(segments, method, &stricter);
         let route = find(&path::segments(&path));
-        if let Some(bare) = path::segments_without_parameters(&path)
-            && find(&bare) != route
-        {
-            return Err(Rejection::Path(PathFault::Parameters));
+        for (reading, fault) in path::other_readings(&path) {
+            if find(&reading) != route {
+                return Err(Rejection::Path(fault));
+            }
         }
         Ok(route.map(|route| &self.routes[route]))
     }
 
     fn plan<'p>(
         &'p self,
-        asked: Option<&'p str>,
-        key: Option<&'p str>,
+        asked: Option<&str>,
+        key: Option<&str>,
         tenant: Option<&str>,
     ) -> Result<Option<PlanChoice<'p>>, Rejection> {
-        let of_tenant = || self.tenants.get(tenant?)?.plan.as_ref();
+        // A tenant that is not known is a child of the root.
+        let known = |tenant| self.tenants.get(tenant).or_else(|| self.tenants.get(ROOT));
+        let of_tenant = || known(tenant?)?.plan.as_ref();
         let chosen = if let Some(name) = asked {
             Some((name, PlanFrom::Request))
         } else if let Some(name) = key {
@@ -197,8 +199,8 @@ impl Policy {
         let Some((name, from)) = chosen else {
             return Ok(None);
         };
-        match self.plans.get(name) {
-            Some(plan) => Ok(Some(PlanChoice { plan, name, from })),
+        match self.plans.get_key_value(name) {
+            Some((name, plan)) => Ok(Some(PlanChoice { plan, name, from })),
             None => Err(Rejection::UnknownPlan(name.into())),
         }
     }
@@ -231,14 +233,14 @@ impl Policy {
 }
 
 /// What is given, if the key does not say otherwise.
-fn agree<'p>(given: Option<&'p str>, key: Option<&'p str>) -> Option<Option<&'p str>> {
+fn agree<'f>(given: Option<&'f str>, key: Option<&'f str>) -> Option<Option<&'f str>> {
     match (given, key) {
         (Some(given), Some(key)) if given != key => None,
         (given, key) => Some(key.or(given)),
     }
 }
 
-impl<'p> Request<'p> {
+impl<'p> Request<'p, '_> {
     /// The charges, in the order in which ties between limits are resolved.
     pub fn charges(&self) -> Charges<'p> {
         let mut charges = Charges {
@@ -271,7 +273,7 @@ impl<'p> Request<'p> {
 }
 
 impl<'p> Charges<'p> {
-    fn push(&mut self, id: LimitId, limit: &'p PolicyLimit, request: &Request<'p>) {
+    fn push(&mut self, id: LimitId, limit: &'p PolicyLimit, request: &Request<'p, '_>) {
         let start = self.bytes.len();
         let route = request.route.map(|route| &*route.name);
         for word in &limit.scope {

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use crate::path::{self, PathOptions};
 
 /// A route by its place in the policy's list.
@@ -33,6 +35,9 @@ struct Methods {
     any: Option<RouteId>,
     named: Vec<(Box<str>, RouteId)>,
 }
+
+/// Routes by their methods, the most specific first; any other method is an empty text.
+type Found<'a> = SmallVec<[(&'a str, RouteId); 4]>;
 
 /// What a route's `match` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,10 +83,17 @@ impl Pattern {
                 "write for example `POST /v1/jobs`",
             ));
         }
-        if path.contains(['?', '"', ';']) {
+        let has_escape = |escape| path.to_ascii_uppercase().contains(escape);
+        if path.contains(['?', '"', ';']) || has_escape("%3B") {
             return Err(fault(
                 "a route matches paths, without query, parameters or quotes".into(),
                 "remove the part from `?`, `;` or `\"` on",
+            ));
+        }
+        if has_escape("%2A") {
+            return Err(fault(
+                "`%2A` cannot be told from `*`".into(),
+                "write `*` for one segment whatever it holds",
             ));
         }
         let comparable = path::comparable(path, options)
@@ -149,42 +161,60 @@ impl Router {
         methods.insert(pattern.method.as_deref(), route)
     }
 
-    /// The most specific route of a path. Without a method, `strictest` chooses among the routes of
-    /// the most specific path: a fact that is missing must not buy anything.
+    /// The most specific route of a path. Without a method, `strictest` chooses among the routes that
+    /// some method would have found: a fact that is missing must not buy anything.
     pub(crate) fn find(
         &self,
         segments: &[&str],
         method: Option<&str>,
         strictest: &dyn Fn(RouteId, RouteId) -> RouteId,
     ) -> Option<RouteId> {
-        self.root.find(segments, method, strictest)
+        match method {
+            Some(method) => self.root.find(segments, method),
+            None => {
+                let mut found = Found::new();
+                self.root.find_all(segments, &mut found);
+                found.into_iter().map(|(_, route)| route).reduce(strictest)
+            }
+        }
     }
 }
 
 impl Node {
-    fn find(
-        &self,
-        segments: &[&str],
-        method: Option<&str>,
-        strictest: &dyn Fn(RouteId, RouteId) -> RouteId,
-    ) -> Option<RouteId> {
+    fn find(&self, segments: &[&str], method: &str) -> Option<RouteId> {
         let deeper = match segments.split_first() {
-            None => self.here.choose(method, strictest),
+            None => self.here.choose(method),
             Some((first, others)) => self
                 .literals
                 .get(*first)
-                .and_then(|node| node.find(others, method, strictest))
-                .or_else(|| self.star.as_ref()?.find(others, method, strictest)),
+                .and_then(|node| node.find(others, method))
+                .or_else(|| self.star.as_ref()?.find(others, method)),
         };
-        deeper.or_else(|| self.rest.choose(method, strictest))
+        deeper.or_else(|| self.rest.choose(method))
+    }
+
+    /// Every route that is the most specific for some method; says whether that is so for all.
+    fn find_all<'a>(&'a self, segments: &[&str], found: &mut Found<'a>) -> bool {
+        let done = match segments.split_first() {
+            None => self.here.all(found),
+            Some((first, others)) => {
+                let literal = self.literals.get(*first);
+                literal.is_some_and(|node| node.find_all(others, found))
+                    || (self.star.as_ref()).is_some_and(|node| node.find_all(others, found))
+            }
+        };
+        done || self.rest.all(found)
     }
 }
 
 impl Methods {
     fn insert(&mut self, method: Option<&str>, route: RouteId) -> Result<(), RouteId> {
         let Some(method) = method else {
-            return match self.any.replace(route) {
-                None => Ok(()),
+            return match self.any {
+                None => {
+                    self.any = Some(route);
+                    Ok(())
+                }
                 Some(other) => Err(other),
             };
         };
@@ -195,28 +225,28 @@ impl Methods {
         Ok(())
     }
 
-    fn choose(
-        &self,
-        method: Option<&str>,
-        strictest: &dyn Fn(RouteId, RouteId) -> RouteId,
-    ) -> Option<RouteId> {
+    fn choose(&self, method: &str) -> Option<RouteId> {
         let named = |method: &str| {
             let named = |(name, _): &&(Box<str>, RouteId)| name.eq_ignore_ascii_case(method);
             self.named.iter().find(named).map(|(_, route)| *route)
         };
-        match method {
-            // HEAD asks for what GET would give.
-            Some(method) if method.eq_ignore_ascii_case("HEAD") => {
-                named(method).or_else(|| named("GET")).or(self.any)
+        // HEAD asks for what GET would give.
+        let as_get = || named("GET").filter(|_| method.eq_ignore_ascii_case("HEAD"));
+        named(method).or_else(as_get).or(self.any)
+    }
+
+    /// Adds what requests find here that have found nothing yet; says whether any go on.
+    fn all<'a>(&'a self, found: &mut Found<'a>) -> bool {
+        let before = found.len();
+        for (method, route) in &self.named {
+            let mut earlier = found[..before].iter().map(|(name, _)| *name);
+            let is_taken = |name| name == &**method || (name == "GET" && &**method == "HEAD");
+            if !earlier.any(is_taken) {
+                found.push((method, *route));
             }
-            Some(method) => named(method).or(self.any),
-            None => self
-                .named
-                .iter()
-                .map(|(_, route)| *route)
-                .chain(self.any)
-                .reduce(strictest),
         }
+        found.extend(self.any.map(|route| ("", route)));
+        self.any.is_some()
     }
 }
 

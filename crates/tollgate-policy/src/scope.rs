@@ -83,6 +83,9 @@ impl Identity {
     }
 }
 
+/// The bytes before each value: its type and its length.
+const VALUE_HEADER: usize = 5;
+
 /// The encoded scope of all charges of a request, one behind the other.
 pub(crate) type ScopeBytes = SmallVec<[u8; 256]>;
 
@@ -170,7 +173,9 @@ fn readable(key: Key<'_>) -> Option<String> {
     if !plain(&text) {
         return None;
     }
+    let mut length = 0;
     for (identity, value) in values(key.scope) {
+        length += VALUE_HEADER + value.len();
         let value = value_text(identity, value)?;
         // A key's hash is shortened for people, so it does not tell keys apart.
         if identity == Identity::ApiKey || !plain(&value) {
@@ -178,7 +183,8 @@ fn readable(key: Key<'_>) -> Option<String> {
         }
         text = format!("{text}|{}={value}", identity.word());
     }
-    (text.len() <= MAX_KEY_TEXT).then_some(text)
+    // Bytes that are not values would be left out.
+    (text.len() <= MAX_KEY_TEXT && length == key.scope.len()).then_some(text)
 }
 
 /// The value as people know it; none if it is not text.

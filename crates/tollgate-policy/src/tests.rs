@@ -1,1 +1,77 @@
+//! Paths, routes, scopes, charges, faults and explanations of whole policies.
 
+mod charges;
+mod explain;
+mod faults;
+mod path_properties;
+mod paths;
+mod plans;
+mod route_properties;
+mod routes;
+mod scopes;
+mod servers;
+
+use sha2::{Digest, Sha256};
+
+use crate::scope::hex;
+use crate::{Facts, KeyText, Policy, Rejection, compile};
+
+fn policy(text: &str) -> Policy {
+    match compile(text.as_bytes()) {
+        Ok(compiled) => compiled.policy,
+        Err(_) => panic!("{:#?}\nin\n{text}", faults_of(text)),
+    }
+}
+
+/// The faults of a text, as they are shown.
+fn faults_of(text: &str) -> Vec<String> {
+    match compile(text.as_bytes()) {
+        Ok(_) => Vec::new(),
+        Err(faults) => faults.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// That a text has these faults and no others.
+#[track_caller]
+fn assert_faults(text: &str, expected: &[&str]) {
+    assert_eq!(faults_of(text), expected, "in\n{text}");
+}
+
+/// The route that is matched, by its canonical pattern.
+fn route_of<'p>(policy: &'p Policy, facts: &Facts<'p>) -> Result<Option<&'p str>, Rejection> {
+    let request = policy.request(facts)?;
+    Ok(request.route.map(|route| &*route.name))
+}
+
+/// As [`route_of`], for a path alone.
+fn route_of_path<'p>(policy: &'p Policy, path: &'p str) -> Result<Option<&'p str>, Rejection> {
+    let facts = Facts {
+        path: Some(path),
+        method: Some("GET"),
+        ..Facts::default()
+    };
+    route_of(policy, &facts)
+}
+
+/// The charges as `NAME KEY COST`, a shadow one with `shadow` behind it.
+#[track_caller]
+fn charged<'p>(policy: &'p Policy, facts: &Facts<'p>) -> Vec<String> {
+    let charges = policy.request(facts).unwrap().charges();
+    let texts = charges.iter().map(|(id, limit, charge)| {
+        assert_eq!(policy.limits()[id].name, limit.name);
+        assert_eq!(charge.name, &*limit.name);
+        let shadow = if charge.shadow { " shadow" } else { "" };
+        format!(
+            "{} {} {}{shadow}",
+            charge.name,
+            KeyText(charge.key),
+            charge.cost
+        )
+    });
+    texts.collect()
+}
+
+/// A key's hash as the file has it.
+fn sha256(secret: &str) -> String {
+    hex(&Sha256::digest(secret.as_bytes()))
+}

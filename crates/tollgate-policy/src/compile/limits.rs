@@ -70,7 +70,8 @@ impl Compiler {
         self.limits(place, one, many, |sub| {
             LimitNames::same(match sub {
                 None => format!("route:{pattern}"),
-                Some(sub) => format!("route:{pattern}/{sub}"),
+                // Not a slash: `/a` with a limit `b` is not the route `/a/b`.
+                Some(sub) => format!("route:{pattern}#{sub}"),
             })
         })
     }

@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 use ipnet::IpNet;
 
 use crate::config::{
-    self, BodyStyle, EncodedSlash, Enforcement, Fault, File, HeaderStyle, LimitShown, PathCase,
-    Place, Spanned, UnknownTenant, did_you_mean,
+    self, BodyStyle, EncodedSlash, Enforcement, Fault, File, HeaderStyle, LimitShown, MAX_FAULTS,
+    PathCase, Place, Spanned, UnknownTenant, did_you_mean,
 };
 use crate::path::PathOptions;
-use crate::policy::{Policy, PolicyLimit, ResponseOptions};
+use crate::policy::{Names, Plan, Policy, PolicyLimit, ResponseOptions};
 
 /// What a configuration file says.
 #[derive(Debug)]
@@ -55,23 +55,31 @@ const DEFAULT_IPV6_PREFIX: u8 = 64;
 ///
 /// # Errors
 ///
-/// Every fault, in the order of the text.
+/// Every fault, in the order of the text, at most [`config::MAX_FAULTS`] and one that counts the rest.
 pub fn compile(text: &[u8]) -> Result<Compiled, Vec<Fault>> {
-    let file = config::parse_bytes(text)?;
-    let mut compiler = Compiler::default();
+    let reading = config::read_bytes(text);
+    let Some(file) = reading.file else {
+        return Err(config::in_order(reading.faults, reading.uncounted));
+    };
+    let mut compiler = Compiler {
+        broken: reading.faults,
+        ..Compiler::default()
+    };
     let compiled = compiler.compile(&file);
-    if compiler.faults.is_empty() {
+    let mut faults = compiler.broken;
+    faults.extend(compiler.faults);
+    if faults.is_empty() {
         return Ok(compiled);
     }
-    let mut faults = compiler.faults;
-    faults.sort_by_key(|fault| (fault.place.line, fault.place.column));
-    Err(faults)
+    Err(config::in_order(faults, reading.uncounted))
 }
 
 #[derive(Default)]
 struct Compiler {
     limits: Vec<PolicyLimit>,
     faults: Vec<Fault>,
+    /// The faults of single places. What they left out of the file is not to be missed here.
+    broken: Vec<Fault>,
 }
 
 impl Compiler {
@@ -85,13 +93,13 @@ impl Compiler {
         let common = self.common(file);
         let plans = self.plans(file);
         let (router, routes) = self.routes(file, paths);
-        let tenants = self.tenants(file);
-        let keys = self.keys(file);
+        let tenants = self.tenants(file, &plans);
+        let keys = self.keys(file, &plans);
         let allow = self.allow(file);
         let identity = file.identity.as_ref();
         let anonymous = identity.and_then(|identity| identity.anonymous.as_ref());
         if let Some(anonymous) = anonymous {
-            self.check_plan(&anonymous.plan, file);
+            self.check_plan(&anonymous.plan, &plans, file);
         }
         let ip = identity.and_then(|identity| identity.ip.as_ref());
         let unknown_tenant = identity.and_then(|identity| identity.unknown_tenant.as_ref());
@@ -119,24 +127,59 @@ impl Compiler {
     }
 
     fn fault(&mut self, place: &Place, message: impl Into<String>, hint: impl Into<String>) {
-        self.faults.push(Fault::new(place, message).hint(hint));
+        // Something below the place is broken: that may be all that is wrong with it.
+        if !self.is_broken(&place.path) {
+            self.faults.push(Fault::new(place, message).hint(hint));
+        }
+    }
+
+    /// Whether a single place at or below `path` has a fault.
+    fn is_broken(&self, path: &str) -> bool {
+        self.broken.iter().any(|fault| {
+            let below = fault.place.path.strip_prefix(path);
+            below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
+        })
+    }
+
+    /// Whether an entry of a section may be missing only because it is broken.
+    fn may_be_broken(&self, section: &str, name: &str) -> bool {
+        let entries = [
+            format!("{section}.{name}"),
+            format!("{section}[\"{name}\"]"),
+        ];
+        let is_section = |fault: &Fault| *fault.place.path == *section;
+        self.broken.iter().any(is_section) || entries.iter().any(|entry| self.is_broken(entry))
     }
 
     /// A plan that is named must exist.
-    fn check_plan(&mut self, plan: &Spanned<String>, file: &File) {
-        let names = || file.plans.iter().map(|(name, _)| name.value.as_str());
-        if names().any(|name| name == plan.value) {
+    fn check_plan(&mut self, plan: &Spanned<String>, plans: &Names<Plan>, file: &File) {
+        if plans.contains_key(plan.value.as_str()) || self.may_be_broken("plans", &plan.value) {
             return;
         }
-        let hint = match did_you_mean(&plan.value, names()) {
-            Some(name) => format!("did you mean `{name}`?"),
-            None => "add it under `plans`".into(),
+        let names = file.plans.iter().map(|(name, _)| name.value.as_str());
+        let hint = self.hint_of_name(&plan.value, names, "plans");
+        let message = format!("there is no plan `{}`", plan.value);
+        self.fault(&plan.place, message, hint);
+    }
+
+    /// What to do about a name that nothing has. Looking for a likely one takes a while, so it is not
+    /// done for more faults than are shown, nor among very many names.
+    fn hint_of_name<'a>(
+        &self,
+        name: &str,
+        among: impl Iterator<Item = &'a str>,
+        section: &str,
+    ) -> String {
+        const MOST: usize = 500;
+        let most = if self.faults.len() < MAX_FAULTS {
+            MOST
+        } else {
+            0
         };
-        self.fault(
-            &plan.place,
-            format!("there is no plan `{}`", plan.value),
-            hint,
-        );
+        match did_you_mean(name, among.take(most)) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("add it under `{section}`"),
+        }
     }
 }
 

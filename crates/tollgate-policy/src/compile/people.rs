@@ -1,22 +1,20 @@
 use std::collections::HashMap;
 
 use super::Compiler;
-use crate::config::{self, AllowEntry, File, did_you_mean};
-use crate::policy::{AllowList, ApiKey, ByHash, Names, Tenant};
-
-/// The root of the tenant tree. It is always there.
-const ROOT: &str = "system";
+use crate::config::{self, AllowEntry, File};
+use crate::policy::{AllowList, ApiKey, ByHash, Names, Plan, ROOT, Tenant};
 
 impl Compiler {
-    pub(super) fn tenants(&mut self, file: &File) -> Names<Tenant> {
+    pub(super) fn tenants(&mut self, file: &File, plans: &Names<Plan>) -> Names<Tenant> {
         let written: HashMap<&str, &config::Tenant> = file
             .tenants
             .iter()
             .map(|(name, tenant)| (name.value.as_str(), tenant))
             .collect();
+        let above = above(&written);
         for (name, tenant) in &file.tenants {
             if let Some(plan) = &tenant.plan {
-                self.check_plan(plan, file);
+                self.check_plan(plan, plans, file);
             }
             let Some(parent) = &tenant.parent else {
                 continue;
@@ -24,42 +22,36 @@ impl Compiler {
             if name.value == ROOT {
                 let message = format!("`{ROOT}` is the root and has no parent");
                 self.fault(&parent.place, message, "remove it");
-            } else if parent.value != ROOT && !written.contains_key(parent.value.as_str()) {
-                let hint = match did_you_mean(&parent.value, written.keys().copied()) {
-                    Some(name) => format!("did you mean `{name}`?"),
-                    None => "add it under `tenants`".into(),
-                };
+            } else if parent.value != ROOT
+                && !written.contains_key(parent.value.as_str())
+                && !self.may_be_broken("tenants", &parent.value)
+            {
+                let names = file.tenants.iter().map(|(name, _)| name.value.as_str());
+                let hint = self.hint_of_name(&parent.value, names, "tenants");
                 let message = format!("there is no tenant `{}`", parent.value);
                 self.fault(&parent.place, message, hint);
-            } else if ancestors(&name.value, &written).any(|above| above == name.value) {
+            } else if let Some(Above::Itself) = above.get(name.value.as_str()) {
                 let message = format!("`{}` would be its own ancestor", name.value);
                 self.fault(&parent.place, message, "break the circle");
             }
         }
-        if !self.faults.is_empty() {
-            return Names::default();
-        }
-        let mut tenants: Names<Tenant> = written
-            .keys()
-            .map(|name| {
-                let plan = std::iter::once(*name)
-                    .chain(ancestors(name, &written))
-                    .find_map(|whose| {
-                        let plan = written.get(whose)?.plan.as_ref()?;
-                        Some((plan.value.as_str().into(), whose.into()))
-                    });
-                ((*name).into(), Tenant { plan })
-            })
-            .collect();
+        let compiled = above.into_iter().map(|(name, above)| {
+            let plan = match above {
+                Above::Plan(plan) => plan.map(|(plan, whose)| (plan.into(), whose.into())),
+                Above::Walking | Above::Itself => None,
+            };
+            (name.into(), Tenant { plan })
+        });
+        let mut tenants: Names<Tenant> = compiled.collect();
         tenants.entry(ROOT.into()).or_insert(Tenant { plan: None });
         tenants
     }
 
-    pub(super) fn keys(&mut self, file: &File) -> ByHash<ApiKey> {
+    pub(super) fn keys(&mut self, file: &File, plans: &Names<Plan>) -> ByHash<ApiKey> {
         let mut keys = ByHash::default();
         for key in &file.keys {
             if let Some(plan) = &key.plan {
-                self.check_plan(plan, file);
+                self.check_plan(plan, plans, file);
             }
             if key.tenant.is_none() && key.user.is_none() {
                 self.fault(
@@ -118,19 +110,52 @@ impl Compiler {
     }
 }
 
-/// The tenants above one, nearest first; a circle ends where it comes round, naming its start.
-fn ancestors<'a>(
-    of: &'a str,
-    written: &HashMap<&'a str, &'a config::Tenant>,
-) -> impl Iterator<Item = &'a str> {
-    let mut left = written.len() + 1;
-    std::iter::successors(Some(of), move |name| {
-        left = left.checked_sub(1)?;
-        if *name == ROOT {
-            return None;
+/// What is known of a tenant and those above it.
+#[derive(Clone, Copy)]
+enum Above<'a> {
+    /// The way up from it is not finished.
+    Walking,
+    /// Its plan or the nearest ancestor's, and whose it is.
+    Plan(Option<(&'a str, &'a str)>),
+    /// It is its own ancestor.
+    Itself,
+}
+
+/// Walks up from every tenant. No step is done twice, so a deep tree costs no more than a flat one.
+fn above<'a>(written: &HashMap<&'a str, &'a config::Tenant>) -> HashMap<&'a str, Above<'a>> {
+    let mut known: HashMap<&str, Above<'_>> = HashMap::with_capacity(written.len());
+    for start in written.keys() {
+        let (mut name, mut trail) = (*start, Vec::new());
+        let mut plan = loop {
+            match known.get(name) {
+                Some(Above::Plan(plan)) => break *plan,
+                Some(Above::Itself) => break None,
+                Some(Above::Walking) => {
+                    let circle = trail.iter().skip_while(|(other, _)| *other != name);
+                    known.extend(circle.map(|(name, _)| (*name, Above::Itself)));
+                    break None;
+                }
+                None => {}
+            }
+            // A parent that is not written is the root, or a fault.
+            let Some(tenant) = written.get(name) else {
+                break None;
+            };
+            known.insert(name, Above::Walking);
+            trail.push((name, *tenant));
+            name = match &tenant.parent {
+                _ if name == ROOT => break None,
+                Some(parent) => parent.value.as_str(),
+                None => ROOT,
+            };
+        };
+        for (name, tenant) in trail.into_iter().rev() {
+            let own = tenant.plan.as_ref();
+            plan = own.map(|own| (own.value.as_str(), name)).or(plan);
+            if let Some(above @ Above::Walking) = known.get_mut(name) {
+                *above = Above::Plan(plan);
+            }
         }
-        let parent = written.get(name)?.parent.as_ref();
-        Some(parent.map_or(ROOT, |parent| parent.value.as_str()))
-    })
-    .skip(1)
+    }
+    known
 }

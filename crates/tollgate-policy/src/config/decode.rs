@@ -19,7 +19,8 @@ pub(crate) trait Decode {
     /// What comes of it.
     type Value;
 
-    /// The value of a node that is not null; `None` once a fault has been reported.
+    /// The value of a node that is not null; `None` once a fault has been reported. Parts that can be
+    /// left out are left out when they are faulty, so a value may come with faults.
     fn decode(node: &Node, cx: &mut Context) -> Option<Self::Value>;
 
     /// The schema of what [`Decode::decode`] takes.
@@ -130,22 +131,9 @@ impl Context {
         self.faults.len() >= Self::KEPT
     }
 
-    /// The faults by place, the last of them saying how many were left out.
-    pub(crate) fn finish(mut self) -> Vec<Fault> {
-        let by_place = |fault: &Fault| (fault.place.line, fault.place.column);
-        self.faults.sort_by_key(by_place);
-        let left_out = self.faults.len().saturating_sub(MAX_FAULTS) + self.uncounted;
-        if let Some(first) = self.faults.get(MAX_FAULTS) {
-            let place = Place {
-                path: "".into(),
-                ..first.place
-            };
-            let noun = if left_out == 1 { "fault" } else { "faults" };
-            let last = Fault::new(&place, format!("{left_out} more {noun} not shown"));
-            self.faults.truncate(MAX_FAULTS);
-            self.faults.push(last);
-        }
-        self.faults
+    /// The faults, in no order, and how many more there were.
+    pub(crate) fn finish(self) -> (Vec<Fault>, usize) {
+        (self.faults, self.uncounted)
     }
 }
 
@@ -217,7 +205,8 @@ impl<'a> Fields<'a> {
     ) -> Option<Option<C::Value>> {
         let name = file_name(field);
         match self.get(name) {
-            Some(node) => cx.under(name, |cx| cx.value::<C>(node)).map(Some),
+            // A bad one has been reported: go on without it, so that all else is looked at too.
+            Some(node) => Some(cx.under(name, |cx| cx.value::<C>(node))),
             None => Some(None),
         }
     }
@@ -324,8 +313,7 @@ impl<C: Decode> Decode for List<C> {
         let decode = |(index, item): (usize, &std::rc::Rc<Node>)| {
             cx.under_index(index, |cx| cx.value::<C>(item))
         };
-        let decoded: Vec<_> = items.iter().enumerate().map(decode).collect();
-        decoded.into_iter().collect()
+        Some(items.iter().enumerate().filter_map(decode).collect())
     }
 
     fn schema(defs: &mut Defs) -> Json {
@@ -354,17 +342,14 @@ impl<N: Name, C: Decode> Decode for Map<N, C> {
 
     fn decode(node: &Node, cx: &mut Context) -> Option<Self::Value> {
         let entries = entries(node, &Self::expected(), cx)?;
-        let decoded: Vec<_> = entries
-            .into_iter()
-            .map(|(name, key, value)| {
-                cx.under(name, |cx| {
-                    let name = Self::name(name, key, cx);
-                    let value = cx.value::<C>(value);
-                    Some((name?, value?))
-                })
+        let decode = |(name, key, value): (&str, &Node, &Node)| {
+            cx.under(name, |cx| {
+                let name = Self::name(name, key, cx);
+                let value = cx.value::<C>(value);
+                Some((name?, value?))
             })
-            .collect();
-        decoded.into_iter().collect()
+        };
+        Some(entries.into_iter().filter_map(decode).collect())
     }
 
     fn schema(defs: &mut Defs) -> Json {

@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::fmt;
 
+use super::MAX_FAULTS;
+
 /// Where a value stands in the configuration text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Place {
@@ -103,6 +105,23 @@ fn folded(word: &str) -> String {
 }
 
 /// A hint that names the likely word, or else all of a few words.
+/// Faults by place, the last of them saying how many were left out.
+pub(crate) fn in_order(mut faults: Vec<Fault>, uncounted: usize) -> Vec<Fault> {
+    faults.sort_by_key(|fault| (fault.place.line, fault.place.column));
+    let left_out = faults.len().saturating_sub(MAX_FAULTS) + uncounted;
+    if let Some(first) = faults.get(MAX_FAULTS) {
+        let place = Place {
+            path: "".into(),
+            ..first.place
+        };
+        let noun = if left_out == 1 { "fault" } else { "faults" };
+        let last = Fault::new(&place, format!("{left_out} more {noun} not shown"));
+        faults.truncate(MAX_FAULTS);
+        faults.push(last);
+    }
+    faults
+}
+
 pub(crate) fn hint_among(word: &str, among: &[&'static str]) -> String {
     match did_you_mean(word, among.iter().copied()) {
         Some(meant) => format!("did you mean `{meant}`?"),

@@ -195,12 +195,17 @@ where
     C: Decode<Value = Spanned<T>>,
     T: Copy + PartialEq,
 {
-    if !matches!(node.kind, Kind::Seq(_)) {
+    let Kind::Seq(items) = &node.kind else {
         return Some(vec![C::decode(node, cx)?]);
+    };
+    let decoded = List::<C>::decode(node, cx)?;
+    if decoded.len() != items.len() {
+        // Without its faulty words it would be another list.
+        return None;
     }
     let mut words: Vec<Spanned<T>> = Vec::new();
     let mut has_repeats = false;
-    for item in List::<C>::decode(node, cx)? {
+    for item in decoded {
         if words.iter().any(|earlier| earlier.value == item.value) {
             let message = format!("`{}` is given twice", word(item.value));
             cx.push(Fault::new(&item.place, message).hint("remove one of the two"));

@@ -28,6 +28,7 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use fault::in_order;
 pub use fault::{Fault, Place, Spanned, did_you_mean};
 pub use file::{
     AllowEntry, AllowKey, Anonymous, Backend, BodyStyle, EncodedSlash, Enforcement, File,
@@ -57,15 +58,7 @@ pub const MAX_FAULTS: usize = 100;
 /// Every fault found, ordered by place, at most [`MAX_FAULTS`] and one that counts
 /// the rest. Text that is not YAML at all gives the one fault at which reading stopped.
 pub fn parse(text: &str) -> Result<File, Vec<Fault>> {
-    let document = yaml::read(text).map_err(|fault| vec![fault])?;
-    let mut cx = Context::default();
-    for fault in document.faults {
-        cx.push(fault);
-    }
-    match (File::decode(&document.root, &mut cx), cx.finish()) {
-        (Some(file), faults) if faults.is_empty() => Ok(file),
-        (_, faults) => Err(faults),
-    }
+    sound(read(text))
 }
 
 /// As [`parse`], for bytes that may not be UTF-8.
@@ -74,14 +67,63 @@ pub fn parse(text: &str) -> Result<File, Vec<Fault>> {
 ///
 /// As [`parse`]; bytes that are not UTF-8 are one fault, at the first of them.
 pub fn parse_bytes(bytes: &[u8]) -> Result<File, Vec<Fault>> {
+    sound(read_bytes(bytes))
+}
+
+/// What could be read, and the faults of the rest.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) file: Option<File>,
+    pub(crate) faults: Vec<Fault>,
+    /// Faults beyond those kept.
+    pub(crate) uncounted: usize,
+}
+
+impl Reading {
+    fn failed(fault: Fault) -> Self {
+        Self {
+            file: None,
+            faults: vec![fault],
+            uncounted: 0,
+        }
+    }
+}
+
+fn sound(reading: Reading) -> Result<File, Vec<Fault>> {
+    match reading.file {
+        Some(file) if reading.faults.is_empty() => Ok(file),
+        _ => Err(in_order(reading.faults, reading.uncounted)),
+    }
+}
+
+fn read(text: &str) -> Reading {
+    let document = match yaml::read(text) {
+        Ok(document) => document,
+        Err(fault) => return Reading::failed(fault),
+    };
+    let mut cx = Context::default();
+    for fault in document.faults {
+        cx.push(fault);
+    }
+    let file = File::decode(&document.root, &mut cx);
+    let (faults, uncounted) = cx.finish();
+    Reading {
+        file,
+        faults,
+        uncounted,
+    }
+}
+
+/// Reads as far as can be read, so that whoever compiles it can report further faults beside these.
+pub(crate) fn read_bytes(bytes: &[u8]) -> Reading {
     match std::str::from_utf8(bytes) {
-        Ok(text) => parse(text),
+        Ok(text) => read(text),
         Err(error) => {
             let sound = bytes.get(..error.valid_up_to()).unwrap_or_default();
             let sound = std::str::from_utf8(sound).unwrap_or_default();
             let sound = sound.strip_prefix('\u{FEFF}').unwrap_or(sound);
             let fault = Fault::new(&yaml::end_of(sound).at(""), "the text is not UTF-8");
-            Err(vec![fault.hint("save the file in the encoding UTF-8")])
+            Reading::failed(fault.hint("save the file in the encoding UTF-8"))
         }
     }
 }
