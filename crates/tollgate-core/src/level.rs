@@ -46,18 +46,26 @@ impl Level {
         // Within the slack no time has passed; beyond it the bucket goes on from where the clock is now.
         let ahead_us = if stepped_back { 0 } else { behind };
         let at = now.saturating_add(ahead_us);
-        let native = matches!(state.spending, Spending::Windows { .. });
-        let carried = stepped_back || !native || state.window != limit.window();
+        let mut carried = stepped_back;
         let spending = match limit.algorithm() {
             Algorithm::TokenBucket => refill(&limit, &state, at),
             Algorithm::SlidingWindow => {
-                // Where it is not known when it was spent, what counts of it now counts whole.
-                let from = if stepped_back { at } else { state.at };
-                let (current, previous) = match state.spending {
-                    Spending::Windows { current, previous } if !carried => (current, previous),
-                    _ => (state.tokens(), 0),
+                let state = if stepped_back {
+                    state.stepped_back_to(now)
+                } else {
+                    state
                 };
-                slide(limit.window(), current, previous, from, at)
+                let (current, previous) = match state.spending {
+                    Spending::Windows { current, previous } if state.window == limit.window() => {
+                        (current, previous)
+                    }
+                    // It is not known when it was spent: what counts of it now counts whole.
+                    _ => {
+                        carried = true;
+                        (state.tokens(), 0)
+                    }
+                };
+                slide(limit.window(), current, previous, state.at, at)
             }
         };
         Self {

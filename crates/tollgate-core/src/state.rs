@@ -36,6 +36,24 @@ pub(crate) const fn most_parts(window: Window) -> u128 {
 }
 
 impl State {
+    /// The same spending at an earlier moment: the clock was stepped back to it, and nothing refills. What
+    /// counts of a sliding window counts whole from then on.
+    #[must_use]
+    pub fn stepped_back_to(self, earlier: Timestamp) -> Self {
+        let spending = match self.spending {
+            Spending::Bucket { .. } => self.spending,
+            Spending::Windows { .. } => Spending::Windows {
+                current: self.tokens(),
+                previous: 0,
+            },
+        };
+        Self {
+            at: earlier,
+            spending,
+            ..self
+        }
+    }
+
     /// The tokens spent at the moment `at`, in parts of 1/`window`.
     fn parts(&self) -> u128 {
         match self.spending {

@@ -8,33 +8,38 @@ use tollgate_policy::Settings;
 use tracing::{error, info, warn};
 
 use crate::metrics::Metrics;
-use crate::source::Source;
+use crate::source::{Source, Stamp};
 
-/// How often the file is looked at.
+/// How often the file is looked at. A change is read at the second look that finds it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Replaces the engine's policy whenever the configuration changes. A configuration that cannot be
 /// used changes nothing, and is reported.
 pub(crate) struct Reload {
     pub(crate) source: Source,
+    /// The source's stamp when it was read at the start.
+    pub(crate) stamp: Option<Stamp>,
     pub(crate) settings: Settings,
     pub(crate) engine: Arc<Engine>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) hangup: Hangup,
 }
 
 impl Reload {
     /// Watches for ever.
-    pub(crate) async fn watch(self) {
-        let mut seen = self.source.stamp();
-        let mut hangup = Hangup::new();
+    pub(crate) async fn watch(mut self) {
+        let mut last = self.stamp;
         loop {
             let asked = tokio::select! {
-                () = hangup.recv() => true,
+                () = self.hangup.recv() => true,
                 () = tokio::time::sleep(LOOK_EVERY) => false,
             };
             let stamp = self.source.stamp();
-            if asked || (stamp != seen && stamp.is_some()) {
-                seen = stamp;
+            // A file that has changed since the last look may be half written.
+            let settled = stamp.is_some() && stamp == last;
+            last = stamp;
+            if asked || (settled && stamp != self.stamp) {
+                self.stamp = stamp;
                 self.reload();
             }
         }
@@ -58,14 +63,14 @@ impl Reload {
     }
 }
 
-/// SIGHUP, where there is such a thing.
-struct Hangup {
+/// SIGHUP, where there is such a thing. From when this is made it no longer ends the process.
+pub(crate) struct Hangup {
     #[cfg(unix)]
     signal: Option<tokio::signal::unix::Signal>,
 }
 
 impl Hangup {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             #[cfg(unix)]
             signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()).ok(),

@@ -19,7 +19,7 @@ use crate::doors::admin::Admin;
 use crate::doors::api::Api;
 use crate::doors::{Limits, listener};
 use crate::metrics::Metrics;
-use crate::reload::Reload;
+use crate::reload::{Hangup, Reload};
 use crate::source::Source;
 
 /// What a server is started with.
@@ -36,6 +36,10 @@ pub struct Options {
     pub admin_token: Option<String>,
     /// How long a client may take over the head of a request.
     pub head_timeout: Duration,
+    /// How long a client may take over the body of a request.
+    pub body_timeout: Duration,
+    /// How long a client may take nothing of an answer.
+    pub write_timeout: Duration,
     /// Tells the time instead of this machine's clock.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -50,6 +54,8 @@ impl Options {
             api_token: None,
             admin_token: None,
             head_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(10),
             clock: None,
         }
     }
@@ -69,9 +75,12 @@ pub struct Server {
     engine: Arc<Engine>,
     api: Option<SocketAddr>,
     admin: Option<SocketAddr>,
-    tasks: JoinSet<()>,
+    doors: JoinSet<()>,
+    admin_door: JoinSet<()>,
     background: JoinSet<()>,
     stopping: watch::Sender<bool>,
+    /// The admin door is the last to close: what goes on behind the others can be seen till the end.
+    closing: watch::Sender<bool>,
 }
 
 /// Tells a server to stop.
@@ -97,6 +106,8 @@ impl Server {
     ///
     /// The configuration has faults, an address cannot be had, or a door would be open to strangers.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
+        // Looked at before it is read, so that a change meanwhile is noticed later.
+        let stamp = options.source.stamp();
         let compiled = options.source.load()?;
         let settings = compiled.settings;
         let listen = settings.listen.unwrap_or(Listen {
@@ -119,18 +130,22 @@ impl Server {
         let engine = Arc::new(Engine::new(compiled.policy, store.clone(), clock));
         let metrics = Arc::new(Metrics::new(engine.clone(), store));
         let (stopping, stop) = watch::channel(false);
+        let (closing, close) = watch::channel(false);
         let limits = Limits {
             connections: settings.max_connections,
             head_timeout: options.head_timeout,
+            write_timeout: options.write_timeout,
         };
 
         let mut server = Self {
             engine: engine.clone(),
             api: None,
             admin: None,
-            tasks: JoinSet::new(),
+            doors: JoinSet::new(),
+            admin_door: JoinSet::new(),
             background,
             stopping,
+            closing,
         };
         if let Some(address) = api {
             let (listener, address) = bind(address, "the decision API", "--api").await?;
@@ -138,28 +153,31 @@ impl Server {
                 engine: engine.clone(),
                 metrics: metrics.clone(),
                 access,
+                body_timeout: options.body_timeout,
             };
             let open = metrics.connections().clone();
             let serve = listener::serve(listener, Arc::new(door), limits, open, stop.clone());
-            server.tasks.spawn(serve);
+            server.doors.spawn(serve);
             server.api = Some(address);
         }
         if let Some(address) = admin {
             let (listener, address) = bind(address, "the admin door", "--admin").await?;
             let door = Admin {
                 metrics: metrics.clone(),
-                stopping: stop.clone(),
+                stopping: stop,
             };
             let open = metrics.connections().clone();
-            let serve = listener::serve(listener, Arc::new(door), limits, open, stop);
-            server.tasks.spawn(serve);
+            let serve = listener::serve(listener, Arc::new(door), limits, open, close);
+            server.admin_door.spawn(serve);
             server.admin = Some(address);
         }
         let reload = Reload {
             source: options.source,
+            stamp,
             settings,
             engine,
             metrics,
+            hangup: Hangup::new(),
         };
         server.background.spawn(reload.watch());
         Ok(server)
@@ -187,7 +205,17 @@ impl Server {
 
     /// Serves until it is told to stop and every request under way is answered.
     pub async fn run(mut self) {
-        while self.tasks.join_next().await.is_some() {}
+        let mut stopping = self.stopping.subscribe();
+        tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => {}
+            // A door does not end by itself; should it, the others end with it.
+            Some(_) = self.doors.join_next() => {}
+            Some(_) = self.admin_door.join_next() => {}
+        }
+        self.stopping.send_replace(true);
+        while self.doors.join_next().await.is_some() {}
+        self.closing.send_replace(true);
+        while self.admin_door.join_next().await.is_some() {}
         self.background.shutdown().await;
         info!("stopped");
     }

@@ -6,6 +6,20 @@ pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(feature = "model-check")]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 
+/// The seeds of a store's hashes: unpredictable, so that nobody can choose keys that collide.
+#[cfg(not(feature = "model-check"))]
+pub(crate) fn seeds() -> [u64; 2] {
+    use std::hash::{BuildHasher, RandomState};
+    let entropy = RandomState::new();
+    [entropy.hash_one(0u8), entropy.hash_one(1u8)]
+}
+
+/// The model checker runs the same program again and again: the same keys must take the same locks.
+#[cfg(feature = "model-check")]
+pub(crate) fn seeds() -> [u64; 2] {
+    [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344]
+}
+
 /// Locks, also after a panic elsewhere: a table is consistent between any two of its statements.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -2,4 +2,7 @@
 //!
 //! Nothing here is published, and nothing here is used outside tests.
 
+pub mod clock;
+pub mod conformance;
+pub mod http;
 pub mod oracle;

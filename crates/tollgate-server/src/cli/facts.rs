@@ -41,7 +41,7 @@ pub(super) struct FactArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
     /// The cost asked for
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     cost: u32,
 }
 

@@ -55,6 +55,8 @@ impl Serve {
     }
 
     async fn serve(self) -> anyhow::Result<ExitCode> {
+        // Before anybody is told where it is: from then on a signal is a request to finish.
+        let mut signals = StopSignals::new()?;
         let source = self.config.source();
         let server = Server::start(Options {
             api: self.api,
@@ -69,12 +71,12 @@ impl Serve {
         let mut running = tokio::spawn(server.run());
         tokio::select! {
             _ = &mut running => return Ok(ExitCode::SUCCESS),
-            signal = stop_signal() => info!("{signal}: finishing what is under way"),
+            signal = signals.recv() => info!("{signal}: finishing what is under way"),
         }
         stop.stop();
         tokio::select! {
             _ = &mut running => Ok(ExitCode::SUCCESS),
-            signal = stop_signal() => {
+            signal = signals.recv() => {
                 warn!("{signal} again: not waiting any longer");
                 Ok(ExitCode::FAILURE)
             }
@@ -97,18 +99,37 @@ fn announce(source: &Source, server: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits for a signal that asks the process to end.
-async fn stop_signal() -> &'static str {
+/// The signals that ask the process to end.
+struct StopSignals {
     #[cfg(unix)]
-    {
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl StopSignals {
+    fn new() -> std::io::Result<Self> {
+        #[cfg(unix)]
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut term) = signal(SignalKind::terminate()) {
-            return tokio::select! {
-                _ = term.recv() => "SIGTERM",
-                _ = tokio::signal::ctrl_c() => "interrupt",
-            };
+        Ok(Self {
+            #[cfg(unix)]
+            terminate: signal(SignalKind::terminate())?,
+            #[cfg(unix)]
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the next.
+    async fn recv(&mut self) -> &'static str {
+        #[cfg(unix)]
+        return tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "interrupt",
+        };
+        #[cfg(not(unix))]
+        {
+            let _ = tokio::signal::ctrl_c().await;
+            "interrupt"
         }
     }
-    let _ = tokio::signal::ctrl_c().await;
-    "interrupt"
 }

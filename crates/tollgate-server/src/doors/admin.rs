@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use http::header::{ALLOW, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -22,10 +23,14 @@ impl Door for Admin {
     async fn answer(&self, _: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let read = matches!(*request.method(), Method::GET | Method::HEAD);
         match request.uri().path() {
-            "/healthz" | "/readyz" | "/metrics" if !read => problem(&Problem::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "Only GET is answered here.",
-            )),
+            "/healthz" | "/readyz" | "/metrics" if !read => {
+                let why =
+                    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Only GET is answered here.");
+                let mut response = problem(&why);
+                let allow = HeaderValue::from_static("GET, HEAD");
+                response.headers_mut().insert(ALLOW, allow);
+                response
+            }
             "/healthz" => reply(StatusCode::OK, "text/plain", "ok\n"),
             "/readyz" if *self.stopping.borrow() => {
                 reply(StatusCode::SERVICE_UNAVAILABLE, "text/plain", "stopping\n")

@@ -6,18 +6,16 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tollgate_http::Problem;
 
-/// A body has to arrive within this time.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Of a body that is too long, this much is read and thrown away so that the client sees the answer.
 const MAX_DISCARD: usize = 32 << 20;
 
-/// Reads a whole body of at most `max` bytes.
-pub(crate) async fn read(body: Incoming, max: usize) -> Result<Bytes, Problem> {
-    match tokio::time::timeout(BODY_TIMEOUT, collect(body, max)).await {
+/// Reads a whole body of at most `max` bytes, which has to arrive within `timeout`.
+pub(crate) async fn read(body: Incoming, max: usize, timeout: Duration) -> Result<Bytes, Problem> {
+    match tokio::time::timeout(timeout, collect(body, max)).await {
         Ok(read) => read,
         Err(_) => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
-            "The body did not arrive within 10 seconds.",
+            format!("The body did not arrive within {timeout:?}."),
         )),
     }
 }

@@ -20,6 +20,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
+use super::patience::Patient;
+
 /// What answers the requests of a door.
 pub(crate) trait Door: Send + Sync + 'static {
     /// Answers one request of a connection from `peer`.
@@ -37,6 +39,8 @@ pub(crate) struct Limits {
     pub(crate) connections: usize,
     /// A client that has not sent the head of a request by then, first or next, is let go.
     pub(crate) head_timeout: Duration,
+    /// A client that takes nothing of its answer for so long is let go too.
+    pub(crate) write_timeout: Duration,
 }
 
 /// The longest head of a request, in bytes.
@@ -111,6 +115,7 @@ async fn converse<D: Door>(
         let door = door.clone();
         async move { Ok::<_, Infallible>(door.answer(peer, request).await) }
     });
+    let stream = Patient::new(stream, limits.write_timeout);
     // Without a timer hyper would ignore the timeout.
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

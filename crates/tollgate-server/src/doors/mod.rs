@@ -4,6 +4,7 @@ pub(crate) mod admin;
 pub(crate) mod api;
 mod body;
 pub(crate) mod listener;
+mod patience;
 mod reply;
 
 pub(crate) use listener::Limits;

@@ -1,4 +1,4 @@
-use tollgate_core::{Spending, State, Timestamp, Window};
+use tollgate_core::{CLOCK_SLACK_US, Spending, State, Timestamp, Window};
 
 /// One bucket in 32 bytes, two to a cache line.
 ///
@@ -44,7 +44,22 @@ impl Slot {
     #[inline]
     pub(super) fn is_spare(&self, now: Timestamp) -> bool {
         let life = self.high >> (LIFE_SHIFT - 64);
-        life != MAX_LIFE && self.at.saturating_add(life * 1_000_000) <= now.as_micros()
+        let full_at = self.at.checked_add(life * 1_000_000);
+        life != MAX_LIFE && full_at.is_some_and(|full_at| full_at <= now.as_micros())
+    }
+
+    /// If the clock was stepped back behind the bucket's moment, lets it go on from now, so that its life
+    /// ends again. Life is reckoned long: a sliding window may take two windows from any moment.
+    pub(super) fn follow_clock(&mut self, now: Timestamp) {
+        let Some(state) = self.read() else { return };
+        if state.at.micros_since(now) <= CLOCK_SLACK_US {
+            return;
+        }
+        let life_us = match state.spending {
+            Spending::Bucket { .. } => (self.high >> (LIFE_SHIFT - 64)) * 1_000_000,
+            Spending::Windows { .. } => state.window.as_micros() * 2,
+        };
+        self.write(Some(state.stepped_back_to(now)), life_us);
     }
 
     /// Writes the bucket's state, which is full again `full_after_us` after its moment. No state leaves

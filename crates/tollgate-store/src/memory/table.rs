@@ -5,7 +5,7 @@ use super::slot::Slot;
 /// An open-addressed table of buckets with linear probing, which grows up to a bound.
 ///
 /// A slot once used is never emptied, only taken over when its bucket is full again: so a search may
-/// stop at the first empty slot, and there always is one, because at most [`MAX_LOAD`] are used.
+/// stop at the first empty slot, and there always is one, because not all are ever used.
 #[derive(Debug)]
 pub(super) struct Table {
     slots: Vec<Slot>,
@@ -14,8 +14,10 @@ pub(super) struct Table {
     next_sweep: Timestamp,
 }
 
-/// Used slots per slot: four in five.
-const MAX_LOAD: (usize, usize) = (4, 5);
+/// Used slots per slot at which a table grows: four in five.
+const GROWING_LOAD: (usize, usize) = (4, 5);
+/// Used slots per slot of a table that may not grow any more: seven in eight.
+const FULL_LOAD: (usize, usize) = (7, 8);
 const MIN_SLOTS: usize = 16;
 /// A table that is full of live buckets looks for dead ones at most this often.
 const SWEEP_EVERY_US: u64 = 1_000_000;
@@ -23,7 +25,9 @@ const SWEEP_EVERY_US: u64 = 1_000_000;
 impl Table {
     /// An empty table for up to `max_buckets` live buckets.
     pub(super) fn new(max_buckets: usize) -> Self {
-        let max_slots = max_buckets.saturating_mul(MAX_LOAD.1).div_ceil(MAX_LOAD.0);
+        let max_slots = max_buckets
+            .saturating_mul(FULL_LOAD.1)
+            .div_ceil(FULL_LOAD.0);
         Self {
             slots: Vec::new(),
             used: 0,
@@ -48,22 +52,6 @@ impl Table {
                 return None;
             }
             at = after(at, self.slots.len());
-        }
-    }
-
-    /// Like [`Table::find`], if the bucket may still be where it was seen last.
-    #[inline]
-    pub(super) fn find_near(&self, seen: Option<usize>, fingerprint: u64) -> Option<usize> {
-        match seen {
-            Some(at)
-                if self
-                    .slots
-                    .get(at)
-                    .is_some_and(|slot| slot.fingerprint == fingerprint) =>
-            {
-                Some(at)
-            }
-            _ => self.find(fingerprint),
         }
     }
 
@@ -118,19 +106,26 @@ impl Table {
             }
             at = after(at, self.slots.len());
         }
-        (self.used < max_used(self.slots.len())).then_some(at)
+        (self.used < self.max_used()).then_some(at)
     }
 
     /// Moves the live buckets to a new table, larger if they fill this one and it may grow. False if
     /// that gained nothing.
     fn rebuild(&mut self, now: Timestamp) -> bool {
-        if self.slots.len() == self.max_slots && now < self.next_sweep {
+        // A clock that was stepped back must not put the next look off until it has caught up.
+        let soon = (1..=SWEEP_EVERY_US).contains(&self.next_sweep.micros_since(now));
+        if self.slots.len() == self.max_slots && soon {
             return false;
         }
         self.next_sweep = now.saturating_add(SWEEP_EVERY_US);
+        if self.slots.len() == self.max_slots {
+            for slot in &mut self.slots {
+                slot.follow_clock(now);
+            }
+        }
         let live = self.live(now);
         let mut len = self.slots.len();
-        if live * 4 >= max_used(len) * 3 {
+        if live * 4 >= self.max_used() * 3 {
             len = (len + len / 2).max(MIN_SLOTS).min(self.max_slots);
         }
         if len == self.slots.len() && live == self.used {
@@ -146,6 +141,16 @@ impl Table {
         true
     }
 
+    fn max_used(&self) -> usize {
+        let slots = self.slots.len();
+        let (used, of) = if slots == self.max_slots {
+            FULL_LOAD
+        } else {
+            GROWING_LOAD
+        };
+        slots * used / of
+    }
+
     fn reseat(&mut self, slot: Slot) {
         let mut at = home(slot.fingerprint, self.slots.len());
         while !self.slots[at].is_empty() {
@@ -154,10 +159,6 @@ impl Table {
         self.slots[at] = slot;
         self.used += 1;
     }
-}
-
-fn max_used(slots: usize) -> usize {
-    slots * MAX_LOAD.0 / MAX_LOAD.1
 }
 
 /// Scales the fingerprint's low half to the table, so that its size need not be a power of two.

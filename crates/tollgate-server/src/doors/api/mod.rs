@@ -3,13 +3,16 @@
 mod answer;
 mod question;
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{ALLOW, AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use subtle::ConstantTimeEq;
 use tollgate_engine::{Active, Decision, Engine};
@@ -29,11 +32,15 @@ const MAX_CHECK_BYTES: usize = 64 * 1024;
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
 /// The most checks in a batch.
 const MAX_BATCH: usize = 1000;
+/// What stands before a token.
+const SCHEME: &[u8] = b"Bearer ";
 
 pub(crate) struct Api {
     pub(crate) engine: Arc<Engine>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) access: Access,
+    /// How long a client may take over a body.
+    pub(crate) body_timeout: Duration,
 }
 
 /// Who reads the answer.
@@ -102,7 +109,7 @@ impl Api {
         } else {
             MAX_CHECK_BYTES
         };
-        let text = body::read(request.into_body(), max).await?;
+        let text = body::read(request.into_body(), max, self.body_timeout).await?;
         if batch {
             self.check_batch(&text).await
         } else {
@@ -111,7 +118,7 @@ impl Api {
     }
 
     async fn check(&self, text: &[u8], reader: Reader) -> Result<Response<Full<Bytes>>, Problem> {
-        let question: Question<'_> = serde_json::from_slice(text).map_err(|it| bad_json(&it))?;
+        let question: Question<'_> = read_object(text)?;
         let active = self.engine.active();
         let decision = self.decide(&active, &question).await?;
         let options = active.policy().response();
@@ -133,7 +140,7 @@ impl Api {
 
     /// Every item is decided by itself, in order, all under the same policy.
     async fn check_batch(&self, text: &[u8]) -> Result<Response<Full<Bytes>>, Problem> {
-        let batch: BatchQuestion<'_> = serde_json::from_slice(text).map_err(|it| bad_json(&it))?;
+        let batch: BatchQuestion<'_> = read_object(text)?;
         if batch.checks.len() > MAX_BATCH {
             return Err(Problem::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -161,8 +168,7 @@ impl Api {
         active: &'p Active,
         item: &'p RawValue,
     ) -> Result<Decision<'p>, Problem> {
-        let question: Question<'p> =
-            serde_json::from_str(item.get()).map_err(|it| bad_json(&it))?;
+        let question: Question<'p> = read_object(item.get().as_bytes())?;
         self.decide(active, &question).await
     }
 
@@ -198,8 +204,13 @@ impl Access {
         let (Some(token), Some(sent)) = (&self.token, authorization) else {
             return false;
         };
-        let sent = sent.strip_prefix(b"Bearer ").unwrap_or_default();
-        sent.ct_eq(token.as_bytes()).into()
+        // The name of a scheme may be written in any case.
+        match sent.split_at_checked(SCHEME.len()) {
+            Some((scheme, sent)) if scheme.eq_ignore_ascii_case(SCHEME) => {
+                sent.ct_eq(token.as_bytes()).into()
+            }
+            _ => false,
+        }
     }
 }
 
@@ -214,12 +225,18 @@ fn reader(query: Option<&str>, batch: bool) -> Result<Reader, Problem> {
     }
 }
 
-fn bad_json(error: &serde_json::Error) -> Problem {
-    Problem::new(
-        StatusCode::BAD_REQUEST,
-        format!("The body is not a check: {error}."),
-    )
-    .with("reason", "bad_input")
+/// Reads a JSON object. A list is not one, though serde would take its items for the fields in their
+/// order.
+fn read_object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
+    match text.trim_ascii_start().first() {
+        None | Some(b'{') => serde_json::from_slice(text).map_err(|error| bad_input(&error)),
+        Some(_) => Err(bad_input(&"expected a JSON object")),
+    }
+}
+
+fn bad_input(why: &dyn fmt::Display) -> Problem {
+    let detail = format!("The body is not a check: {why}.");
+    Problem::new(StatusCode::BAD_REQUEST, detail).with("reason", "bad_input")
 }
 
 fn reason(rejection: &Rejection) -> &'static str {
@@ -230,5 +247,77 @@ fn reason(rejection: &Rejection) -> &'static str {
         Rejection::KeyMismatch(_) => "key_mismatch",
         Rejection::Path(_) => "ambiguous_path",
         Rejection::Method => "bad_method",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(token: Option<&str>, peers: &[&str]) -> Access {
+        Access {
+            token: token.map(Into::into),
+            peers: peers.iter().map(|net| net.parse().unwrap()).collect(),
+        }
+    }
+
+    fn admits(access: &Access, peer: &str, authorization: Option<&str>) -> bool {
+        let peer = SocketAddr::new(peer.parse().unwrap(), 50_000);
+        access.admits(peer, authorization.map(str::as_bytes))
+    }
+
+    #[test]
+    fn this_machine_needs_no_token() {
+        for peer in ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"] {
+            assert!(admits(&access(None, &[]), peer, None), "{peer}");
+            assert!(admits(&access(Some("s3cret"), &[]), peer, None), "{peer}");
+        }
+    }
+
+    #[test]
+    fn strangers_need_the_token() {
+        let access = access(Some("s3cret"), &[]);
+        for peer in ["192.0.2.1", "2001:db8::1", "::ffff:192.0.2.1", "0.0.0.0"] {
+            for token in ["Bearer s3cret", "bearer s3cret", "BEARER s3cret"] {
+                assert!(admits(&access, peer, Some(token)), "{peer} {token}");
+            }
+            assert!(!admits(&access, peer, None), "{peer}");
+            for token in [
+                "",
+                "Bearer",
+                "Bearer ",
+                "Bearer s3cre",
+                "Bearer s3cret ",
+                "Bearer s3cret2",
+                "Bearer S3CRET",
+                "Bearer  s3cret",
+                "Bearers3cret",
+                "Basic s3cret",
+                "s3cret",
+                "s3cretBearer ",
+            ] {
+                assert!(!admits(&access, peer, Some(token)), "{peer} {token:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_token_nothing_is_the_token() {
+        let access = access(None, &[]);
+        for token in [None, Some(""), Some("Bearer "), Some("Bearer x")] {
+            assert!(!admits(&access, "192.0.2.1", token), "{token:?}");
+        }
+    }
+
+    #[test]
+    fn trusted_networks_need_no_token() {
+        let access = access(Some("s3cret"), &["10.0.0.0/8", "2001:db8::/32"]);
+        for peer in ["10.1.2.3", "::ffff:10.1.2.3", "2001:db8:1::1"] {
+            assert!(admits(&access, peer, None), "{peer}");
+        }
+        for peer in ["11.0.0.1", "::ffff:11.0.0.1", "2001:db9::1", "::10.1.2.3"] {
+            assert!(!admits(&access, peer, None), "{peer}");
+            assert!(admits(&access, peer, Some("Bearer s3cret")), "{peer}");
+        }
     }
 }

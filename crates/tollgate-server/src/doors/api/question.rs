@@ -55,7 +55,10 @@ impl Question<'_> {
             user: as_text(&self.user),
             client: as_text(&self.client),
             api_key: as_text(&self.api_key),
-            ip: as_text(&self.ip).map(address).transpose()?,
+            ip: as_text(&self.ip)
+                .filter(|ip| !ip.is_empty())
+                .map(address)
+                .transpose()?,
             method: as_text(&self.method),
             path: as_text(&self.path),
             cost: self.cost.0,

@@ -1,0 +1,148 @@
+//! The binary as a process.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::served::until;
+
+/// A running `tollgate serve`. It is killed, by its id, when the test lets go of it.
+pub(crate) struct Process {
+    pub(crate) api: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    child: Child,
+    stderr: Arc<Mutex<String>>,
+}
+
+impl Process {
+    /// Starts a server on free ports, and reads from what it prints where it listens.
+    pub(crate) fn serve(args: &[&str]) -> Self {
+        let ports = ["serve", "--api", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+        let mut child = tollgate()
+            .args(ports)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = Arc::new(Mutex::new(String::new()));
+        collect(child.stderr.take().unwrap(), stderr.clone());
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut address_of = |page: &str| {
+            let line = lines.find_map(|line| line.ok().filter(|line| line.ends_with(page)));
+            let line = line.unwrap_or_else(|| panic!("no {page}: {}", stderr.lock().unwrap()));
+            let (_, address) = line.split_once("http://").unwrap();
+            address.trim_end_matches(page).parse().unwrap()
+        };
+        Self {
+            api: address_of("/v1/check"),
+            admin: address_of("/metrics"),
+            child,
+            stderr,
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has complained about so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// Sends `TERM`, `HUP` or `INT`.
+    pub(crate) fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.id());
+        let sent = Command::new("sh").args(["-c", &kill]).status().unwrap();
+        assert!(sent.success(), "{kill}");
+    }
+
+    /// Waits for its end, and gives its exit code; none if a signal ended it.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        let mut status = None;
+        until("the end of the process", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap().code()
+    }
+
+    /// Waits until nobody listens at this address any more.
+    pub(crate) fn until_closed(address: SocketAddr) {
+        until("a closed door", || TcpStream::connect(address).is_err());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn collect(from: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
+    thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            let mut text = into.lock().unwrap();
+            text.push_str(&line);
+            text.push('\n');
+        }
+    });
+}
+
+/// The command, without what the environment would tell it.
+pub(crate) fn tollgate() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    for variable in [
+        "TOLLGATE_CONFIG",
+        "TOLLGATE_URL",
+        "TOLLGATE_API_TOKEN",
+        "TOLLGATE_ADMIN_TOKEN",
+    ] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// What a command that ends by itself said.
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    pub(crate) fn new(command: &mut Command) -> Self {
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = command.stdin(Stdio::null()).output().unwrap();
+        let said = Self {
+            code: status.code(),
+            out: String::from_utf8(stdout).unwrap(),
+            err: String::from_utf8(stderr).unwrap(),
+        };
+        for word in ["panicked", "backtrace", "RUST_BACKTRACE", "unwrap()"] {
+            let all = format!("{}{}", said.out, said.err);
+            assert!(!all.contains(word), "{all}");
+        }
+        said
+    }
+}
+
+/// Runs the command to its end.
+pub(crate) fn run(args: &[&str]) -> Said {
+    Said::new(tollgate().args(args))
+}
+
+/// A path as an argument.
+pub(crate) fn arg(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
