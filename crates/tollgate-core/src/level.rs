@@ -29,53 +29,69 @@ pub struct Level {
 }
 
 impl Level {
+    // The token bucket's part of everything here is short and inlined, the sliding window's is called.
     #[inline]
     pub(crate) fn new(limit: Limit, state: Option<State>, now: Timestamp) -> Self {
-        let Some(state) = state else {
-            return Self {
-                limit,
-                at: now,
-                spending: nothing(limit.algorithm()),
-                ahead_us: 0,
-                stepped_back: false,
-                carried: false,
-            };
+        let mut level = Self {
+            limit,
+            at: now,
+            spending: nothing(limit.algorithm()),
+            ahead_us: 0,
+            stepped_back: false,
+            carried: false,
         };
-        let behind = state.at.micros_since(now);
-        let stepped_back = behind > CLOCK_SLACK_US;
-        // Within the slack no time has passed; beyond it the bucket goes on from where the clock is now.
-        let ahead_us = if stepped_back { 0 } else { behind };
-        let at = now.saturating_add(ahead_us);
-        let mut carried = stepped_back;
-        let spending = match limit.algorithm() {
-            Algorithm::TokenBucket => refill(&limit, &state, at),
-            Algorithm::SlidingWindow => {
-                let state = if stepped_back {
-                    state.stepped_back_to(now)
-                } else {
-                    state
-                };
-                let (current, previous) = match state.spending {
-                    Spending::Windows { current, previous } if state.window == limit.window() => {
-                        (current, previous)
-                    }
-                    // It is not known when it was spent: what counts of it now counts whole.
-                    _ => {
-                        carried = true;
-                        (state.tokens(), 0)
-                    }
-                };
-                slide(limit.window(), current, previous, state.at, at)
+        if let Some(state) = state {
+            level.carry(&state);
+        }
+        level
+    }
+
+    /// Brings a state up to the level's moment.
+    #[inline]
+    fn carry(&mut self, state: &State) {
+        let behind = state.at.micros_since(self.at);
+        if behind > CLOCK_SLACK_US {
+            self.stepped_back = true;
+        } else {
+            // Within the slack no time has passed.
+            self.ahead_us = behind;
+            self.at = self.at.saturating_add(behind);
+        }
+        match self.limit.algorithm() {
+            Algorithm::TokenBucket => self.spending = refill(&self.limit, state, self.at),
+            Algorithm::SlidingWindow => self.slide(state),
+        }
+    }
+
+    #[inline(never)]
+    fn slide(&mut self, state: &State) {
+        let state = if self.stepped_back {
+            state.stepped_back_to(self.at)
+        } else {
+            *state
+        };
+        let window = self.limit.window();
+        let (current, previous) = match state.spending {
+            Spending::Windows { current, previous } if state.window == window => {
+                self.carried = self.stepped_back;
+                (current, previous)
+            }
+            // It is not known when it was spent: what counts of it now counts whole.
+            _ => {
+                self.carried = true;
+                (state.tokens(), 0)
             }
         };
-        Self {
-            limit,
-            at,
-            spending,
-            ahead_us,
-            stepped_back,
-            carried,
-        }
+        // Not negative: the state's moment is this one or earlier.
+        let windows = window_index(window, self.at) - window_index(window, state.at);
+        self.spending = match windows {
+            0 => Spending::Windows { current, previous },
+            1 => Spending::Windows {
+                current: 0,
+                previous: current,
+            },
+            _ => nothing(Algorithm::SlidingWindow),
+        };
     }
 
     /// Whether `cost` is admitted, and if not, when. A cost of 0 always is.
@@ -89,7 +105,7 @@ impl Level {
         }
         let length = u128::from(self.limit.window().as_micros());
         // At most capacity · length, so nothing below overflows.
-        let room = (u128::from(self.limit.capacity()) - u128::from(cost)) * length;
+        let room = u128::from(u64::from(self.limit.capacity()) - cost) * length;
         let spent = self.parts();
         if spent <= room {
             return Judgement::Admit;
@@ -253,19 +269,8 @@ fn refill(limit: &Limit, state: &State, at: Timestamp) -> Spending {
     }
 }
 
-/// The counts at `at` of a window that held `current` and `previous` at `from`, which is not later.
-fn slide(window: Window, current: u32, previous: u32, from: Timestamp, at: Timestamp) -> Spending {
-    match window_index(window, at) - window_index(window, from) {
-        0 => Spending::Windows { current, previous },
-        1 => Spending::Windows {
-            current: 0,
-            previous: current,
-        },
-        _ => nothing(Algorithm::SlidingWindow),
-    }
-}
-
 /// When the estimate falls to `room`, which it exceeds at `at`.
+#[inline(never)]
 fn slide_wait(window: Window, at: Timestamp, current: u32, previous: u32, room: u128) -> u64 {
     let length = window.as_micros();
     let elapsed = at.as_micros() % length;

@@ -22,11 +22,13 @@
 mod charge;
 mod level;
 mod limit;
+mod narrow;
 mod state;
 mod time;
 
 pub use charge::{Charge, Key};
 pub use level::{Judgement, Level};
 pub use limit::{Algorithm, InvalidLimit, Limit};
+pub use narrow::NarrowLevel;
 pub use state::{Spending, State};
 pub use time::{CLOCK_SLACK_US, Timestamp, Window};

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::{Level, State, Timestamp, Window};
+use crate::{Level, NarrowLevel, State, Timestamp, Window};
 
 /// How a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +18,8 @@ pub struct Limit {
     rate: u32,
     window: Window,
     capacity: u32,
+    /// The capacity in parts of 1/window of a token, if this is a token bucket and that fits 63 bits; else 0.
+    narrow_ceiling: u64,
 }
 
 impl Limit {
@@ -38,6 +40,7 @@ impl Limit {
             rate,
             window,
             capacity,
+            narrow_ceiling: narrow_ceiling(window, capacity),
         })
     }
 
@@ -51,6 +54,7 @@ impl Limit {
             rate,
             window,
             capacity: rate,
+            narrow_ceiling: 0,
         })
     }
 
@@ -84,13 +88,28 @@ impl Limit {
         }
     }
 
+    /// The level of a token bucket that has spent `parts` of 1/window of a token, `elapsed_us` ago: the
+    /// same as [`Limit::level`], in half the time, where everything fits in 64 bits. None where it does
+    /// not, or for a sliding window.
+    #[inline(always)]
+    pub fn narrow_level(&self, parts: u64, elapsed_us: u64) -> Option<NarrowLevel> {
+        NarrowLevel::new(self, self.narrow_ceiling, parts, elapsed_us)
+    }
+
     /// What `state` amounts to under this limit at `now`. No state is a full bucket.
     ///
     /// The state may come from another limit (a changed rate, window or algorithm): what was spent
     /// stays spent, in tokens, and the time since then refills at this limit's rate.
-    #[inline]
+    #[inline(always)]
     pub fn level(&self, state: Option<State>, now: Timestamp) -> Level {
         Level::new(*self, state, now)
+    }
+}
+
+const fn narrow_ceiling(window: Window, capacity: u32) -> u64 {
+    match window.as_micros().checked_mul(capacity as u64) {
+        Some(ceiling) if ceiling < 1 << 63 => ceiling,
+        _ => 0,
     }
 }
 

@@ -64,15 +64,21 @@ impl State {
         }
     }
 
-    /// The same spending in parts of 1/`window` of a token, rounded up so that nothing is minted.
+    /// The same spending in parts of 1/`window` of a token.
+    #[inline]
     pub(crate) fn parts_over(&self, window: Window) -> u128 {
-        let parts = self.parts();
-        let parts = if self.window == window {
-            parts
-        } else {
-            // Below 2^78 · 2^45: no overflow.
-            (parts * window.as_micros() as u128).div_ceil(self.window.as_micros() as u128)
-        };
+        match self.spending {
+            Spending::Bucket { parts } if self.window == window => parts,
+            _ => self.converted(window),
+        }
+    }
+
+    /// Converts, rounding up so that nothing is minted.
+    #[inline(never)]
+    fn converted(&self, window: Window) -> u128 {
+        // Below 2^78 · 2^45: no overflow.
+        let parts = self.parts() * u128::from(window.as_micros());
+        let parts = parts.div_ceil(u128::from(self.window.as_micros()));
         parts.min(most_parts(window))
     }
 
@@ -84,6 +90,7 @@ impl State {
 }
 
 /// The sliding estimate at `at`: all of the current window and the rest of the previous one.
+#[inline(never)]
 pub(crate) fn estimate(current: u32, previous: u32, window: Window, at: Timestamp) -> u128 {
     let length = window.as_micros();
     let rest = length - at.as_micros() % length;

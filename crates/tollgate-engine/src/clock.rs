@@ -24,7 +24,8 @@ pub trait Clock: Send + Sync {
 #[derive(Debug)]
 pub struct SystemClock {
     clock: quanta::Clock,
-    start: quanta::Instant,
+    /// The counter at the start.
+    start: u64,
     start_us: u64,
     calendar_ahead_us: AtomicI64,
 }
@@ -34,7 +35,7 @@ impl SystemClock {
     pub fn new() -> Self {
         let clock = quanta::Clock::new();
         Self {
-            start: clock.now(),
+            start: clock.raw(),
             clock,
             start_us: calendar_us(),
             calendar_ahead_us: AtomicI64::new(0),
@@ -58,9 +59,8 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        let elapsed = self.clock.now().duration_since(self.start).as_micros();
-        let elapsed = u64::try_from(elapsed).unwrap_or(u64::MAX);
-        Timestamp::from_micros(self.start_us.saturating_add(elapsed))
+        let nanos = self.clock.delta_as_nanos(self.start, self.clock.raw());
+        Timestamp::from_micros(self.start_us.saturating_add(nanos / 1000))
     }
 
     #[inline]

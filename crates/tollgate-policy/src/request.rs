@@ -274,11 +274,11 @@ impl<'p> Request<'p, '_> {
 
 impl<'p> Charges<'p> {
     fn push(&mut self, id: LimitId, limit: &'p PolicyLimit, request: &Request<'p, '_>) {
-        let start = self.bytes.len();
-        let route = request.route.map(|route| &*route.name);
-        for word in &limit.scope {
-            scope::encode(*word, &request.caller, route, &mut self.bytes);
-        }
+        let scope = match self.items.last() {
+            // The same words have the same values: the same bytes do for both.
+            Some(last) if last.limit.scope == limit.scope => last.scope,
+            _ => self.encode(&limit.scope, request),
+        };
         let by_route = request.route.map_or(1, |route| route.cost);
         self.items.push(Item {
             id,
@@ -287,8 +287,17 @@ impl<'p> Charges<'p> {
                 .saturating_mul(by_route.into())
                 .saturating_mul(limit.cost.into()),
             shadow: limit.shadow || request.policy.enforcement == Enforcement::Shadow,
-            scope: (start, self.bytes.len()),
+            scope,
         });
+    }
+
+    fn encode(&mut self, words: &[ScopeWord], request: &Request<'p, '_>) -> (usize, usize) {
+        let start = self.bytes.len();
+        let route = request.route.map(|route| &*route.name);
+        for word in words {
+            scope::encode(*word, &request.caller, route, &mut self.bytes);
+        }
+        (start, self.bytes.len())
     }
 
     /// Whether there is nothing to pay.

@@ -86,7 +86,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// The outcome of a bucket that stands at `level` after it said `judgement`.
-    #[inline]
+    #[inline(always)]
     pub fn new(judgement: Judgement, level: &Level) -> Self {
         Self {
             judgement,

@@ -14,6 +14,7 @@ mod clock;
 mod credit;
 mod dice;
 mod extremes;
+mod narrow;
 mod pair;
 mod rates;
 mod runs;

@@ -5,6 +5,7 @@
 //! happen one after the other, and no two can wait for each other. A bucket is known by a seeded 64-bit
 //! hash of its key; two keys of the same hash would share one, which is tighter, never looser.
 
+mod judge;
 mod overflow;
 mod shard;
 mod slot;
@@ -20,6 +21,7 @@ use foldhash::{SharedSeed, quality::FoldHasher};
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Judgement, Key, Level, Timestamp};
 
+use self::judge::{judge, settle, takes};
 use self::shard::{Place, Shard};
 use crate::store::{Mode, Outcome, Reply, Source, Store, Verdict};
 use crate::sync::{Mutex, MutexGuard, lock, seeds};
@@ -28,7 +30,7 @@ use crate::sync::{Mutex, MutexGuard, lock, seeds};
 ///
 /// A bucket takes 32 bytes, and at most 40 are held for each of `max_buckets`. A bucket that is full
 /// again holds no information, so its place is reused at once. While the table is full of live
-/// buckets, newcomers share the buckets of an overflow, 256 or so for each limit, by the hash of their
+/// buckets, newcomers share the buckets of an overflow, 256 for each family of limits, by the hash of their
 /// key: they are limited together, those who have a bucket keep it, and nobody's spending is
 /// forgotten. When room returns, a newcomer's own bucket starts with what its shared one had spent.
 pub struct MemoryStore {
@@ -39,14 +41,16 @@ pub struct MemoryStore {
     shared_seed: SharedSeed,
 }
 
-/// A lock per two cache lines, so that neighbours do not disturb each other.
-#[repr(align(128))]
+/// A lock and what it guards in one cache line, so that neighbours do not disturb each other.
+#[repr(align(64))]
 struct Padded(Mutex<Shard>);
 
 /// Shared buckets of one limit, in all shards together.
 const LANES: usize = 256;
-/// The fewest in one shard.
-const MIN_LANES: usize = 4;
+/// So that every shard has at least one of them.
+const MAX_SHARDS: usize = LANES;
+/// The bits of a fingerprint that choose among so many shards.
+const SHARD_BITS: u64 = !(u64::MAX >> MAX_SHARDS.trailing_zeros());
 
 /// What a [`MemoryStore`] holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,15 +71,15 @@ impl MemoryStore {
     /// A store for up to `max_buckets` live buckets. Memory is taken as they come.
     pub fn new(max_buckets: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let shards = (cores * 16).next_power_of_two().clamp(64, 1024);
+        let shards = (cores * 16).next_power_of_two().clamp(64, MAX_SHARDS);
         Self::with_shards(max_buckets, shards)
     }
 
     /// Like [`MemoryStore::new`], with this many shards, rounded up to a power of two.
     pub fn with_shards(max_buckets: usize, shards: usize) -> Self {
-        let shards = shards.next_power_of_two().clamp(1, 1 << 16);
+        let shards = shards.next_power_of_two().clamp(1, MAX_SHARDS);
         let per_shard = max_buckets.div_ceil(shards);
-        let lanes = (LANES / shards).max(MIN_LANES);
+        let lanes = LANES / shards;
         let [seed, shared_seed] = seeds();
         Self {
             shards: (0..shards)
@@ -99,9 +103,28 @@ impl MemoryStore {
             usage.buckets += shard.table.live(now);
             usage.bytes += shard.table.bytes();
             usage.overflow_lanes += shard.overflow.live(now);
-            usage.overflowed += shard.overflowed;
+            usage.overflowed += shard.overflow.counted;
         }
         usage
+    }
+
+    /// The most common case: one bucket, which is in the table; none if it is not.
+    #[inline]
+    fn decide_one(
+        &self,
+        charge: &Charge<'_>,
+        outcome: &mut Outcome,
+        mode: Mode,
+        now: Timestamp,
+    ) -> Option<Verdict> {
+        let print = self.fingerprint(charge.key);
+        let mut shard = lock(&self.shards[self.shard_of(print)].0);
+        let at = shard.table.find(print)?;
+        let slot = shard.table.slot_mut(at);
+        let judged = judge(slot, charge, now);
+        let admitted = charge.shadow || judged.0 == Judgement::Admit;
+        *outcome = settle(slot, judged, charge, admitted, mode, now);
+        Some(verdict(admitted))
     }
 
     /// The common case: a few buckets, all different and all in the table; none if it is not that.
@@ -113,22 +136,21 @@ impl MemoryStore {
         mode: Mode,
         now: Timestamp,
     ) -> Option<Verdict> {
-        let prints: [u64; N] = array::from_fn(|i| self.fingerprint(charges[i].key));
-        // A shard is a range of fingerprints, so this is the order of the locks too.
-        let mut order: [usize; N] = array::from_fn(|i| i);
-        order.sort_unstable_by_key(|i| prints[*i]);
+        let prints = self.fingerprints(charges);
+        let ranked = ranked(&prints);
         let mut shards: [Option<MutexGuard<'_, Shard>>; N] = [const { None }; N];
         let mut owner = [0; N];
         for rank in 0..N {
-            let (this, last) = (order[rank], order[rank.saturating_sub(1)]);
-            let shard = self.shard_of(prints[this]);
-            if rank > 0 && prints[this] == prints[last] {
+            let (this, last) = (ranked[rank], ranked[rank.saturating_sub(1)]);
+            let shard = self.shard_of(this);
+            let index = (this & INDEX) as usize;
+            if rank > 0 && (this ^ last) <= INDEX {
                 return None;
-            } else if rank > 0 && shard == self.shard_of(prints[last]) {
-                owner[this] = owner[last];
+            } else if rank > 0 && shard == self.shard_of(last) {
+                owner[index] = owner[(last & INDEX) as usize];
             } else {
-                owner[this] = this;
-                shards[this] = Some(lock(&self.shards[shard].0));
+                owner[index] = rank;
+                shards[rank] = Some(lock(&self.shards[shard].0));
             }
         }
         // All searches before the first decision: their cache misses overlap.
@@ -138,20 +160,17 @@ impl MemoryStore {
         }
         let mut admitted = true;
         for i in 0..N {
-            let state = shards[owner[i]].as_ref()?.table.slot(slots[i]).read();
-            let judgement = charges[i].limit.level(state, now).judge(charges[i].cost);
+            let slot = shards[owner[i]].as_ref()?.table.slot(slots[i]);
+            let (judgement, _) = judge(slot, &charges[i], now);
             outcomes[i].judgement = judgement;
             admitted &= charges[i].shadow || judgement == Judgement::Admit;
         }
         for i in 0..N {
             let slot = shards[owner[i]].as_mut()?.table.slot_mut(slots[i]);
-            let (charge, judgement) = (&charges[i], outcomes[i].judgement);
-            let level = charge.limit.level(slot.read(), now);
-            let after = settle(&level, judgement, charge, admitted, mode);
-            outcomes[i] = Outcome::new(judgement, &after.unwrap_or(level));
-            if let Some(after) = after {
-                slot.write(after.state(), outcomes[i].full_after_us);
-            }
+            // Reckoned again, which is quicker than to keep it.
+            let level = slot.narrow_level(charges[i].limit, now);
+            let judged = (outcomes[i].judgement, level);
+            outcomes[i] = settle(slot, judged, &charges[i], admitted, mode, now);
         }
         Some(verdict(admitted))
     }
@@ -201,14 +220,18 @@ impl MemoryStore {
             admitted &= charge.shadow || seat.judgement == Judgement::Admit;
             seats.push(seat);
         }
-        let charged = admitted && mode == Mode::Charge;
         for (seat, outcome) in seats.iter().zip(outcomes) {
-            let after = settle(&seat.level, seat.judgement, &seat.charge, admitted, mode);
-            let seen = if charged { seat.level } else { seat.before };
-            *outcome = Outcome::new(seat.judgement, &after.unwrap_or(seen));
-            if let Some(after) = after {
-                let takes = charged && seat.judgement == Judgement::Admit;
-                let taken = if takes { seat.charge.cost } else { 0 };
+            let (charge, judgement) = (&seat.charge, seat.judgement);
+            let takes = takes(judgement, charge, admitted, mode);
+            let (after, taken) = if takes {
+                (seat.after(), charge.cost)
+            } else if admitted && mode == Mode::Charge {
+                (seat.level, 0)
+            } else {
+                (seat.before, 0)
+            };
+            *outcome = Outcome::new(judgement, &after);
+            if takes || (mode == Mode::Charge && after.stepped_back()) {
                 let Bucket {
                     print,
                     family,
@@ -262,23 +285,55 @@ impl MemoryStore {
         }
     }
 
+    /// The hash of a key.
     #[inline]
     fn fingerprint(&self, key: Key<'_>) -> u64 {
-        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
-        hasher.write_usize(key.family.len());
-        hasher.write(key.family.as_bytes());
-        hasher.write(key.scope);
+        self.fingerprint_in(self.hash_scope(key.scope), key.family)
+    }
+
+    /// The fingerprints of a few keys. Where one has the scope of the one before, that is hashed once.
+    #[inline(always)]
+    fn fingerprints<const N: usize>(&self, charges: &[Charge<'_>; N]) -> [u64; N] {
+        let mut last: (&[u8], u64) = (&[], 0);
+        array::from_fn(|i| {
+            let key = charges[i].key;
+            if i == 0 || !std::ptr::eq(key.scope, last.0) {
+                last = (key.scope, self.hash_scope(key.scope));
+            }
+            self.fingerprint_in(last.1, key.family)
+        })
+    }
+
+    #[inline]
+    fn hash_scope(&self, scope: &[u8]) -> u64 {
+        let mut hasher = self.hasher();
+        hasher.write(scope);
+        hasher.finish()
+    }
+
+    /// The highest bits choose the shard and come from the scope alone: the buckets of one caller are in
+    /// one shard, and a request that charges several of them takes one lock.
+    #[inline]
+    fn fingerprint_in(&self, scope: u64, family: &str) -> u64 {
+        let mut hasher = self.hasher();
+        hasher.write_u64(scope);
+        hasher.write(family.as_bytes());
         // 0 marks an empty slot.
-        hasher.finish().max(1)
+        (scope & SHARD_BITS | hasher.finish() & !SHARD_BITS).max(1)
+    }
+
+    #[inline]
+    fn hasher(&self) -> FoldHasher<'_> {
+        FoldHasher::with_seed(self.seed, &self.shared_seed)
     }
 
     fn hash_family(&self, family: &str) -> u64 {
-        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
+        let mut hasher = self.hasher();
         hasher.write(family.as_bytes());
         hasher.finish()
     }
 
-    /// The highest bits choose the shard; the table uses the lower half.
+    /// The highest bits of a fingerprint. The table uses the lower half.
     #[inline]
     fn shard_of(&self, print: u64) -> usize {
         (print >> 1 >> self.shard_shift) as usize
@@ -294,8 +349,12 @@ impl Store for MemoryStore {
         mode: Mode,
         now: Timestamp,
     ) -> Reply<'a, Verdict> {
+        if let ([charge], [outcome]) = (charges, &mut *outcomes)
+            && let Some(verdict) = self.decide_one(charge, outcome, mode, now)
+        {
+            return Reply::Now(Ok(verdict));
+        }
         let few = match charges.len() {
-            1 => self.decide_slice::<1>(charges, outcomes, mode, now),
             2 => self.decide_slice::<2>(charges, outcomes, mode, now),
             3 => self.decide_slice::<3>(charges, outcomes, mode, now),
             4 => self.decide_slice::<4>(charges, outcomes, mode, now),
@@ -320,22 +379,21 @@ impl Store for MemoryStore {
     }
 }
 
-/// The level to keep, if it is to be written at all.
-#[inline]
-fn settle(
-    level: &Level,
-    judgement: Judgement,
-    charge: &Charge<'_>,
-    admitted: bool,
-    mode: Mode,
-) -> Option<Level> {
-    if mode == Mode::Peek {
-        None
-    } else if admitted && judgement == Judgement::Admit && charge.cost > 0 {
-        Some(level.charge(charge.cost))
-    } else {
-        level.stepped_back().then_some(*level)
+/// The bits of a rank that hold an index.
+const INDEX: u64 = 7;
+
+/// Fingerprints in ascending order, each with its index in place of the lowest bits. A shard is a range
+/// of fingerprints, so this is the order of the locks too. No branches: they could not be foreseen.
+#[inline(always)]
+fn ranked<const N: usize>(prints: &[u64; N]) -> [u64; N] {
+    let mut ranked: [u64; N] = array::from_fn(|i| prints[i] & !INDEX | i as u64);
+    for end in (1..N).rev() {
+        for i in 0..end {
+            let (low, high) = (ranked[i].min(ranked[i + 1]), ranked[i].max(ranked[i + 1]));
+            (ranked[i], ranked[i + 1]) = (low, high);
+        }
     }
+    ranked
 }
 
 fn verdict(admitted: bool) -> Verdict {

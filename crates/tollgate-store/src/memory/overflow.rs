@@ -12,6 +12,8 @@ pub(super) struct Overflow {
     shared: HashMap<Lane, Shared>,
     lanes: u64,
     next_sweep: Timestamp,
+    /// Charges decided on a shared bucket since the start.
+    pub(super) counted: u64,
 }
 
 /// The hash of a key's family, and the lane that the key's fingerprint falls into.
@@ -37,6 +39,7 @@ impl Overflow {
             shared: HashMap::new(),
             lanes: lanes.max(1) as u64,
             next_sweep: Timestamp::default(),
+            counted: 0,
         }
     }
 

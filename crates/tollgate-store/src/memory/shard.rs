@@ -8,9 +8,8 @@ use super::table::Table;
 #[derive(Debug)]
 pub(super) struct Shard {
     pub(super) table: Table,
-    pub(super) overflow: Overflow,
-    /// Charges decided on a shared bucket since the start.
-    pub(super) overflowed: u64,
+    /// Apart, so that a shard with its lock is one cache line.
+    pub(super) overflow: Box<Overflow>,
 }
 
 /// Where a bucket is kept.
@@ -26,8 +25,7 @@ impl Shard {
     pub(super) fn new(max_buckets: usize, lanes: usize) -> Self {
         Self {
             table: Table::new(max_buckets),
-            overflow: Overflow::new(lanes),
-            overflowed: 0,
+            overflow: Box::new(Overflow::new(lanes)),
         }
     }
 
@@ -55,7 +53,7 @@ impl Shard {
         if room {
             (Place::Table, state)
         } else {
-            self.overflowed += 1;
+            self.overflow.counted += 1;
             (Place::Lane(lane), state)
         }
     }
@@ -80,7 +78,7 @@ impl Shard {
             return;
         }
         // Another charge of this request took the last place.
-        self.overflowed += 1;
+        self.overflow.counted += 1;
         let lane = self.overflow.lane(family, print);
         let spent = self.overflow.read(lane, after.limit(), now);
         let shared = after.limit().level(spent, now).charge(taken);

@@ -1,4 +1,4 @@
-use tollgate_core::{CLOCK_SLACK_US, Spending, State, Timestamp, Window};
+use tollgate_core::{CLOCK_SLACK_US, Limit, NarrowLevel, Spending, State, Timestamp, Window};
 
 /// One bucket in 32 bytes, two to a cache line.
 ///
@@ -20,6 +20,13 @@ const WINDOW_BITS: u32 = 25;
 const ALGORITHM_SHIFT: u32 = SPENDING_BITS + WINDOW_BITS;
 const LIFE_SHIFT: u32 = ALGORITHM_SHIFT + 1;
 const MAX_LIFE: u64 = (1 << (128 - LIFE_SHIFT)) - 1;
+const LIFE_MASK: u64 = MAX_LIFE << (LIFE_SHIFT - 64);
+
+/// The high word, but for its life, of a token bucket of this limit whose spending fits the low word.
+#[inline(always)]
+fn narrow_tag(limit: &Limit) -> u64 {
+    u64::from(limit.window().as_secs()) << (SPENDING_BITS - 64)
+}
 
 #[expect(
     clippy::cast_possible_truncation,
@@ -48,6 +55,33 @@ impl Slot {
         life != MAX_LIFE && full_at.is_some_and(|full_at| full_at <= now.as_micros())
     }
 
+    /// The bucket in 64-bit arithmetic, if it was written under this limit's window, at a moment that is
+    /// not later than now, and fits. Otherwise it takes [`Slot::read`].
+    #[inline(always)]
+    pub(super) fn narrow_level(&self, limit: &Limit, now: Timestamp) -> Option<NarrowLevel> {
+        let same_window = self.high & !LIFE_MASK == narrow_tag(limit);
+        let elapsed_us = now.as_micros().checked_sub(self.at)?;
+        if !same_window {
+            return None;
+        }
+        limit.narrow_level(self.low, elapsed_us)
+    }
+
+    /// Writes a bucket that is not full, as of now.
+    #[inline(always)]
+    pub(super) fn write_narrow(
+        &mut self,
+        limit: &Limit,
+        now: Timestamp,
+        parts: u64,
+        full_after_us: u64,
+    ) {
+        let life = full_after_us.div_ceil(1_000_000).min(MAX_LIFE);
+        self.at = now.as_micros();
+        self.low = parts;
+        self.high = narrow_tag(limit) | life << (LIFE_SHIFT - 64);
+    }
+
     /// If the clock was stepped back behind the bucket's moment, lets it go on from now, so that its life
     /// ends again. Life is reckoned long: a sliding window may take two windows from any moment.
     pub(super) fn follow_clock(&mut self, now: Timestamp) {
@@ -64,7 +98,6 @@ impl Slot {
 
     /// Writes the bucket's state, which is full again `full_after_us` after its moment. No state leaves
     /// a slot that is spare.
-    #[inline]
     pub(super) fn write(&mut self, state: Option<State>, full_after_us: u64) {
         let Some(state) = state else {
             (self.at, self.low, self.high) = (0, 0, 0);
@@ -86,7 +119,6 @@ impl Slot {
     }
 
     /// The bucket's state; none if it was last seen full.
-    #[inline]
     pub(super) fn read(&self) -> Option<State> {
         let packed = u128::from(self.low) | u128::from(self.high) << 64;
         let window = (packed >> SPENDING_BITS) as u32 & ((1 << WINDOW_BITS) - 1);

@@ -18,6 +18,9 @@ pub(super) struct Table {
 const GROWING_LOAD: (usize, usize) = (4, 5);
 /// Used slots per slot of a table that may not grow any more: seven in eight.
 const FULL_LOAD: (usize, usize) = (7, 8);
+/// The size of a table that holds anything: large enough that a thousand callers spread over all shards
+/// hardly ever meet.
+const FIRST_SLOTS: usize = 64;
 const MIN_SLOTS: usize = 16;
 /// A table that is full of live buckets looks for dead ones at most this often.
 const SWEEP_EVERY_US: u64 = 1_000_000;
@@ -126,7 +129,7 @@ impl Table {
         let live = self.live(now);
         let mut len = self.slots.len();
         if live * 4 >= self.max_used() * 3 {
-            len = (len + len / 2).max(MIN_SLOTS).min(self.max_slots);
+            len = (len + len / 2).max(FIRST_SLOTS).min(self.max_slots);
         }
         if len == self.slots.len() && live == self.used {
             return false;

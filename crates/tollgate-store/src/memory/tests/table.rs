@@ -66,7 +66,7 @@ fn grows_no_faster_than_it_fills() {
     let mut table = Table::new(1_000_000);
     for n in 0..20_000 {
         assert!(put(&mut table, print(n), moment(0), 1_000, 1));
-        let most = ((usize::try_from(n).unwrap() + 1) * 5 / 4 * 3 / 2 + 16) * 32;
+        let most = ((usize::try_from(n).unwrap() + 1) * 5 / 4 * 3 / 2 + 64) * 32;
         assert!(table.bytes() <= most, "{} for {n}", table.bytes());
     }
 }

@@ -1,0 +1,67 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+use crate::turns::Effort;
+
+/// Measures Tollgate beside governor and throttlecrab-server, and prints one table
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// About a minute and a half; this is the default
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Longer turns and more of them: several minutes
+    #[arg(long)]
+    full: bool,
+    /// Measure only this
+    #[arg(long, value_name = "SECTION")]
+    only: Option<Section>,
+    /// The release build of `tollgate`, if it is not in target/release
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tollgate: Option<PathBuf>,
+    /// The `throttlecrab-server` to compare with, if it is not in PATH
+    #[arg(long, value_name = "PATH")]
+    pub(crate) throttlecrab: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Section {
+    /// One limit in memory, against governor
+    Store,
+    /// Four limits in one request, against one
+    Four,
+    /// The whole engine: policy, store and clock
+    Engine,
+    /// Bytes for each bucket
+    Bytes,
+    /// The decision API over HTTP, against throttlecrab-server
+    Http,
+}
+
+impl Args {
+    pub(crate) fn effort(&self) -> Effort {
+        if self.full {
+            Effort {
+                rounds: 15,
+                turn: Duration::from_millis(150),
+                http_rounds: 5,
+                http_turn: Duration::from_secs(3),
+            }
+        } else {
+            Effort {
+                rounds: 7,
+                turn: Duration::from_millis(60),
+                http_rounds: 3,
+                http_turn: Duration::from_secs(1),
+            }
+        }
+    }
+
+    pub(crate) fn sections(&self) -> Vec<Section> {
+        match self.only {
+            Some(section) => vec![section],
+            None => Section::value_variants().to_vec(),
+        }
+    }
+}
