@@ -21,7 +21,7 @@ pub struct Decision<'p> {
     /// When, by the calendar.
     pub at: Timestamp,
     /// The state of every limit of the request, in the order of its charges.
-    pub limits: SmallVec<[LimitStatus<'p>; 8]>,
+    pub limits: SmallVec<[LimitStatus<'p>; 4]>,
 }
 
 /// What is to be done with a request.

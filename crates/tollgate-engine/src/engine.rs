@@ -125,8 +125,8 @@ impl Engine {
         if charges.is_empty() {
             return self.without_limits(Action::Allow, None, now);
         }
-        let list: SmallVec<[Charge<'_>; 8]> = charges.iter().map(|(_, _, charge)| charge).collect();
-        let mut outcomes: SmallVec<[Outcome; 8]> = smallvec![Outcome::default(); list.len()];
+        let list: SmallVec<[Charge<'_>; 4]> = charges.iter().map(|(_, _, charge)| charge).collect();
+        let mut outcomes: SmallVec<[Outcome; 4]> = smallvec![Outcome::default(); list.len()];
         match self
             .store
             .apply(&list, &mut outcomes, mode, now)

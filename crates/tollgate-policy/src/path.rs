@@ -70,7 +70,7 @@ impl Default for PathOptions {
 }
 
 /// The segments of a path, in the form in which paths are compared.
-pub(crate) type Segments<'a> = SmallVec<[&'a str; 16]>;
+pub(crate) type Segments<'a> = SmallVec<[&'a str; 8]>;
 
 /// The path's text in the form in which paths are compared, its dots not yet resolved.
 pub(crate) fn comparable(path: &str, options: PathOptions) -> Result<Cow<'_, str>, PathFault> {
@@ -91,6 +91,13 @@ pub(crate) fn comparable(path: &str, options: PathOptions) -> Result<Cow<'_, str
 /// Resolves `//`, `.` and `..`; a slash at the end says nothing.
 pub(crate) fn segments(comparable: &str) -> Segments<'_> {
     resolve(comparable, Parameters::Kept, false)
+}
+
+/// Whether there may be [`other_readings`]: most paths have none of what they take.
+pub(crate) fn may_be_read_otherwise(comparable: &str) -> bool {
+    comparable
+        .bytes()
+        .any(|byte| matches!(byte, b';' | b'%' | b'.'))
 }
 
 /// What servers are known to read otherwise than [`segments`] does, each with what is to be said if

@@ -99,7 +99,8 @@ pub(crate) enum PlanFrom<'p> {
 /// The charges of a request, with the bytes of their keys.
 #[derive(Debug)]
 pub struct Charges<'p> {
-    items: SmallVec<[Item<'p>; 8]>,
+    /// On the stack for as many as most requests have; more would only be moved about.
+    items: SmallVec<[Item<'p>; 4]>,
     bytes: ScopeBytes,
 }
 
@@ -169,9 +170,11 @@ impl Policy {
         let stricter = |one, other| self.stricter(one, other);
         let find = |segments: &[&str]| self.router.find(segments, method, &stricter);
         let route = find(&path::segments(&path));
-        for (reading, fault) in path::other_readings(&path) {
-            if find(&reading) != route {
-                return Err(Rejection::Path(fault));
+        if path::may_be_read_otherwise(&path) {
+            for (reading, fault) in path::other_readings(&path) {
+                if find(&reading) != route {
+                    return Err(Rejection::Path(fault));
+                }
             }
         }
         Ok(route.map(|route| &self.routes[route]))

@@ -87,7 +87,7 @@ impl Identity {
 const VALUE_HEADER: usize = 5;
 
 /// The encoded scope of all charges of a request, one behind the other.
-pub(crate) type ScopeBytes = SmallVec<[u8; 256]>;
+pub(crate) type ScopeBytes = SmallVec<[u8; 128]>;
 
 /// Appends the value of one word of a scope, and says what stood for it.
 ///
