@@ -1,10 +1,10 @@
 //! The locks of the memory store: the standard library's, or the model checker's.
 
 #[cfg(not(feature = "model-check"))]
-pub(crate) use std::sync::{Mutex, MutexGuard, TryLockError};
+pub(crate) use std::sync::{Mutex, MutexGuard};
 
 #[cfg(feature = "model-check")]
-pub(crate) use shuttle::sync::{Mutex, MutexGuard, TryLockError};
+pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 
 /// The seeds of a store's hashes: unpredictable, so that nobody can choose keys that collide.
 #[cfg(not(feature = "model-check"))]
@@ -23,29 +23,38 @@ pub(crate) fn seeds() -> [u64; 2] {
 /// Locks, also after a panic elsewhere: a table is consistent between any two of its statements.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    match mutex.try_lock() {
-        Ok(guard) => guard,
-        Err(_) => lock_contended(mutex),
-    }
-}
-
-/// A shard is held for some ten nanoseconds, a system call takes a thousand: so wait a little before
-/// going to sleep, each time a little longer.
-#[cold]
-fn lock_contended<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    for patience in 0..SPINS {
-        for _ in 0..1 << patience {
-            std::hint::spin_loop();
-        }
-        match mutex.try_lock() {
-            Ok(guard) => return guard,
-            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {}
-        }
+    // To the model checker waiting is waiting, and trying again and again only more to explore.
+    #[cfg(not(feature = "model-check"))]
+    if let Some(guard) = try_for_a_while(mutex) {
+        return guard;
     }
     mutex
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-const SPINS: u32 = 7;
+/// A shard is held for some ten nanoseconds, a system call takes a thousand: so wait a little before
+/// going to sleep, each time a little longer.
+#[cfg(not(feature = "model-check"))]
+#[inline]
+fn try_for_a_while<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(_) => try_again(mutex),
+    }
+}
+
+#[cfg(not(feature = "model-check"))]
+#[cold]
+fn try_again<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    const TRIES: u32 = 7;
+    for patience in 0..TRIES {
+        for _ in 0..1 << patience {
+            std::hint::spin_loop();
+        }
+        if let Ok(guard) = mutex.try_lock() {
+            return Some(guard);
+        }
+    }
+    None
+}
