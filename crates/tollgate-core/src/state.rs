@@ -76,8 +76,8 @@ impl State {
     /// Converts, rounding up so that nothing is minted.
     #[inline(never)]
     fn converted(&self, window: Window) -> u128 {
-        // Below 2^78 · 2^45: no overflow.
-        let parts = self.parts() * u128::from(window.as_micros());
+        // Below 2^77 · 2^45: no overflow, whatever the state says.
+        let parts = self.parts().min(most_parts(self.window)) * u128::from(window.as_micros());
         let parts = parts.div_ceil(u128::from(self.window.as_micros()));
         parts.min(most_parts(window))
     }

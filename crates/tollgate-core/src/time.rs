@@ -2,7 +2,8 @@
 ///
 /// Threads read the clock before they reach a bucket, so small inversions are normal: they read as "no
 /// time has passed". A timestamp further back than this means that the clock was stepped, and the
-/// bucket goes on from there.
+/// bucket goes on from there. (A thread held up for longer than this between clock and bucket looks the
+/// same, and time that it slept through refills twice.)
 pub const CLOCK_SLACK_US: u64 = 1_000_000;
 
 /// A moment: microseconds since the Unix epoch.

@@ -30,6 +30,7 @@ pub struct SystemClock {
     calendar_ahead_us: AtomicI64,
 }
 
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
 impl SystemClock {
     /// Starts the clock. The first in a process takes a moment to measure the processor's counter.
     pub fn new() -> Self {
@@ -56,6 +57,7 @@ impl Default for SystemClock {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {

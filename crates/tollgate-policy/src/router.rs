@@ -235,7 +235,7 @@ impl Methods {
         named(method).or_else(as_get).or(self.any)
     }
 
-    /// Adds what requests find here that have found nothing yet; says whether any go on.
+    /// Adds what requests find here that have found nothing yet; says whether none goes on.
     fn all<'a>(&'a self, found: &mut Found<'a>) -> bool {
         let before = found.len();
         for (method, route) in &self.named {

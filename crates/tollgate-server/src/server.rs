@@ -272,8 +272,8 @@ fn check_doors(
     }
     if is_open(admin) && admin_token.is_none_or(str::is_empty) {
         bail!(
-            "the admin door would be open to all on {}: set TOLLGATE_ADMIN_TOKEN, or listen on \
-             127.0.0.1",
+            "the admin door would be open to all on {}: set TOLLGATE_ADMIN_TOKEN (health and metrics \
+             need no token even then), or listen on 127.0.0.1",
             admin.unwrap_or(DEFAULT_ADMIN)
         );
     }

@@ -76,7 +76,7 @@ impl fmt::Display for ConfigError {
                     1 => "1 fault".to_owned(),
                     count => format!("{count} faults"),
                 };
-                write!(f, "{faults}; nothing was changed")
+                f.write_str(&faults)
             }
         }
     }

@@ -21,7 +21,8 @@ pub trait Store: Send + Sync {
         now: Timestamp,
     ) -> Reply<'a, Verdict>;
 
-    /// Gives back what [`Store::apply`] took at `charged_at`: never more than was spent.
+    /// Gives back charges that [`Store::apply`] took at `charged_at`: never more than was spent. Charges
+    /// that were not taken (a shadow that would have refused) are not to be among them.
     fn credit<'a>(
         &'a self,
         charges: &'a [Charge<'a>],

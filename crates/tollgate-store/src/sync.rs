@@ -33,8 +33,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// A shard is held for some ten nanoseconds, a system call takes a thousand: so wait a little before
-/// going to sleep, each time a little longer.
+/// But for growth and a count of what is there, a shard is held for some ten nanoseconds, and a system
+/// call takes a thousand: so wait a little before going to sleep, each time a little longer.
 #[cfg(not(feature = "model-check"))]
 #[inline]
 fn try_for_a_while<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {

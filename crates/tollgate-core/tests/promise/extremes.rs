@@ -9,7 +9,7 @@ const WINDOWS: [Window; 3] = [Window::SECOND, Window::MINUTE, Window::MAX];
 
 #[test]
 fn every_extreme_agrees_with_the_oracle() {
-    // Halves, so that the two cores of a small machine share them.
+    // Halves, so that two threads share them.
     let states = states();
     let (some, others) = states.split_at(states.len() / 2);
     std::thread::scope(|scope| {

@@ -28,7 +28,8 @@ pub(super) struct Serve {
         hide_env_values = true
     )]
     api_token: Option<String>,
-    /// The token of the admin door
+    /// The token of the admin door, without which it listens on this machine only; health and metrics
+    /// are open without it
     #[arg(
         long,
         value_name = "TOKEN",

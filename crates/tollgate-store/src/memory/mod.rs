@@ -45,7 +45,7 @@ pub struct MemoryStore {
 #[repr(align(64))]
 struct Padded(Mutex<Shard>);
 
-/// Shared buckets of one limit, in all shards together.
+/// Shared buckets of one family of limits, in all shards together.
 const LANES: usize = 256;
 /// So that every shard has at least one of them.
 const MAX_SHARDS: usize = LANES;
@@ -72,6 +72,8 @@ impl MemoryStore {
     pub fn new(max_buckets: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let shards = (cores * 16).next_power_of_two().clamp(64, MAX_SHARDS);
+        // A small store is not split so far that the smallest tables hold more than its bound.
+        let shards = shards.min((max_buckets / 16).max(1).next_power_of_two());
         Self::with_shards(max_buckets, shards)
     }
 

@@ -44,10 +44,10 @@ impl Overflow {
     }
 
     pub(super) fn lane(&self, family: u64, fingerprint: u64) -> Lane {
-        // The lowest bits seat a bucket in the table and the highest choose its shard.
+        // The lower half seats a bucket in the table and the highest bits choose its shard.
         Lane {
             family,
-            lane: (fingerprint >> 24) % self.lanes,
+            lane: (fingerprint >> 32) % self.lanes,
         }
     }
 
