@@ -1,6 +1,6 @@
 //! The ends of every range, in all combinations. Overflow checks are on in tests.
 
-use tollgate_core::{Limit, Spending, State, Window};
+use tollgate_core::{Judgement, Limit, Spending, State, Timestamp, Window};
 
 use crate::pair::{Pair, at};
 
@@ -139,4 +139,22 @@ fn states() -> Vec<State> {
 
 fn most_parts(window: Window) -> u128 {
     u128::from(window.as_micros()) * u128::from(u32::MAX)
+}
+
+/// A state that no limit writes, but that a store may have read from somewhere.
+#[test]
+fn a_state_out_of_bounds_reads_as_spent() {
+    for window in WINDOWS {
+        let state = State {
+            at: Timestamp::from_micros(0),
+            window,
+            spending: Spending::Bucket { parts: u128::MAX },
+        };
+        for limit in limits() {
+            let level = limit.level(Some(state), Timestamp::from_micros(0));
+            assert_eq!(level.remaining(), 0);
+            assert_ne!(level.judge(1), Judgement::Admit);
+            assert!(level.charge(u64::MAX).full_after_us() > 0);
+        }
+    }
 }
