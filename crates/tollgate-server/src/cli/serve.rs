@@ -91,11 +91,11 @@ impl Serve {
 
 fn announce(source: &Source, server: &Server) -> anyhow::Result<()> {
     say(&format!("tollgate {}, {source}", env!("CARGO_PKG_VERSION")))?;
-    if let Some(admin) = server.admin() {
-        say(&format!("  metrics       http://{admin}/metrics"))?;
-    }
     if let Some(api) = server.api() {
         say(&format!("  decision API  http://{api}/v1/check"))?;
+    }
+    if let Some(admin) = server.admin() {
+        say(&format!("  metrics       http://{admin}/metrics"))?;
     }
     Ok(())
 }
