@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use governor::{DefaultKeyedRateLimiter, Quota};
-use tollgate_core::{Charge, Key, Limit, Window};
+use tollgate_core::{Charge, Key, Limit, OnFailure, Window};
 use tollgate_engine::{Clock, SystemClock};
 use tollgate_store::{MemoryStore, Mode, Outcome, Reply, Store};
 
@@ -108,6 +108,7 @@ impl<const N: usize> Tollgate<N> {
             },
             cost,
             shadow: false,
+            on_failure: OnFailure::Local,
         });
         let mut outcomes = [Outcome::default(); N];
         let now = self.clock.now();

@@ -13,6 +13,21 @@ pub struct Charge<'a> {
     pub cost: u64,
     /// Decide and report, but never refuse the request.
     pub shadow: bool,
+    /// What holds while the shared counters cannot be reached.
+    pub on_failure: OnFailure,
+}
+
+/// What becomes of a charge that the shared counters cannot decide. Within a request the stricter wins:
+/// the order is from the loosest to the strictest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OnFailure {
+    /// It is admitted, uncounted.
+    Open,
+    /// This node decides, by its share of the limit.
+    #[default]
+    Local,
+    /// The request is not answered with a decision at all.
+    Closed,
 }
 
 /// Names one bucket. Two keys are equal exactly if they name the same bucket.

@@ -26,7 +26,7 @@ mod narrow;
 mod state;
 mod time;
 
-pub use charge::{Charge, Key};
+pub use charge::{Charge, Key, OnFailure};
 pub use level::{Judgement, Level};
 pub use limit::{Algorithm, InvalidLimit, Limit};
 pub use narrow::NarrowLevel;

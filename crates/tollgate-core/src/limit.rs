@@ -88,6 +88,23 @@ impl Limit {
         }
     }
 
+    /// One of `nodes` equal shares of this limit: at least one token, and one per window.
+    #[must_use]
+    pub fn share(&self, nodes: u32) -> Self {
+        let nodes = nodes.max(1);
+        let of = |whole: u32| (whole / nodes).max(1);
+        let capacity = of(self.capacity);
+        Self {
+            rate: of(self.rate),
+            capacity,
+            narrow_ceiling: match self.algorithm {
+                Algorithm::TokenBucket => narrow_ceiling(self.window, capacity),
+                Algorithm::SlidingWindow => 0,
+            },
+            ..*self
+        }
+    }
+
     /// The level of a token bucket that has spent `parts` of 1/window of a token, `elapsed_us` ago: the
     /// same as [`Limit::level`], in half the time, where everything fits in 64 bits. None where it does
     /// not, or for a sliding window.

@@ -1,6 +1,7 @@
 use smallvec::SmallVec;
 use tollgate_core::Timestamp;
 use tollgate_policy::{LimitId, PolicyLimit};
+use tollgate_store as store;
 
 /// The answer to a request: plain data that every door renders.
 #[derive(Clone, Debug)]
@@ -59,6 +60,14 @@ pub enum Reason {
 pub enum Source {
     /// By counters in this process.
     Memory,
+    /// By the counters in Redis.
+    Redis,
+    /// By this node's share of the limits, for want of Redis.
+    Local,
+    /// By nobody, for want of Redis.
+    Open,
+    /// By a refusal of Redis that still holds.
+    Remembered,
     /// By no counter at all.
     None,
 }
@@ -130,11 +139,37 @@ impl Reason {
     }
 }
 
+impl From<store::Source> for Source {
+    fn from(source: store::Source) -> Self {
+        match source {
+            store::Source::Memory => Self::Memory,
+            store::Source::Redis => Self::Redis,
+            store::Source::Local => Self::Local,
+            store::Source::Open => Self::Open,
+            store::Source::Remembered => Self::Remembered,
+        }
+    }
+}
+
 impl Source {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Memory,
+        Self::Redis,
+        Self::Local,
+        Self::Open,
+        Self::Remembered,
+        Self::None,
+    ];
+
     /// As it is written in answers.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Memory => "memory",
+            Self::Redis => "redis",
+            Self::Local => "local",
+            Self::Open => "open",
+            Self::Remembered => "remembered",
             Self::None => "none",
         }
     }

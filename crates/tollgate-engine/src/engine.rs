@@ -5,7 +5,7 @@ use arc_swap::{ArcSwap, Guard};
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::{Charge, Judgement, Timestamp};
 use tollgate_policy::{Bypass, Charges, Facts, Policy, Rejection, Treatment};
-use tollgate_store::{self as store, Mode, Outcome, Store};
+use tollgate_store::{Mode, Outcome, Store};
 
 use crate::clock::Clock;
 use crate::counters::{Count, Tally};
@@ -134,9 +134,7 @@ impl Engine {
             .await
         {
             Ok(verdict) => {
-                let source = match verdict.source {
-                    store::Source::Memory => Source::Memory,
-                };
+                let source = verdict.source.into();
                 decided(charges, &outcomes, source, self.clock.calendar(now))
             }
             Err(_) => self.without_limits(Action::Deny, Some(Reason::StoreUnavailable), now),
@@ -193,7 +191,11 @@ fn decided<'p>(
     let mut nearest: Option<(usize, u64)> = None;
     let mut longest: Option<(usize, u64)> = None;
     let mut never: Option<usize> = None;
-    for (index, ((id, limit, charge), outcome)) in charges.iter().zip(outcomes).enumerate() {
+    for ((id, limit, charge), outcome) in charges.iter().zip(outcomes) {
+        if !outcome.known {
+            continue;
+        }
+        let index = limits.len();
         limits.push(LimitStatus {
             limit,
             id,

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use ipnet::IpNet;
-use tollgate_core::Limit;
+use tollgate_core::{Limit, OnFailure};
 
 use crate::config::{BodyStyle, Enforcement, HeaderStyle, LimitShown, Place, ScopeWord, When};
 use crate::path::PathOptions;
@@ -57,6 +57,7 @@ pub struct PolicyLimit {
     pub(crate) scope: Box<[ScopeWord]>,
     pub(crate) cost: u32,
     pub(crate) shadow: bool,
+    pub(crate) on_failure: OnFailure,
     pub(crate) when: When,
     pub(crate) origin: Origin,
 }

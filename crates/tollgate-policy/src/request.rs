@@ -320,6 +320,7 @@ impl<'p> Charges<'p> {
                 },
                 cost: item.cost,
                 shadow: item.shadow,
+                on_failure: item.limit.on_failure,
             };
             (item.id, item.limit, charge)
         })

@@ -72,6 +72,14 @@ pub struct Verdict {
 pub enum Source {
     /// In this process, which holds the counters.
     Memory,
+    /// By the counters in Redis.
+    Redis,
+    /// By this node's share of the limits: the shared counters could not be reached.
+    Local,
+    /// By nobody: the shared counters could not be reached, and the limits say to let go.
+    Open,
+    /// In this process, by a refusal of Redis that still holds.
+    Remembered,
 }
 
 /// One bucket after the decision.
@@ -83,9 +91,19 @@ pub struct Outcome {
     pub remaining: u32,
     /// Microseconds until it is full again.
     pub full_after_us: u64,
+    /// Whether its state is known at all. If not, nothing was asked of it and the rest means nothing.
+    pub known: bool,
 }
 
 impl Outcome {
+    /// The outcome of a bucket that nobody asked.
+    pub const UNKNOWN: Self = Self {
+        judgement: Judgement::Admit,
+        remaining: 0,
+        full_after_us: 0,
+        known: false,
+    };
+
     /// The outcome of a bucket that stands at `level` after it said `judgement`.
     #[inline(always)]
     pub fn new(judgement: Judgement, level: &Level) -> Self {
@@ -93,6 +111,7 @@ impl Outcome {
             judgement,
             remaining: level.remaining(),
             full_after_us: level.full_after_us(),
+            known: true,
         }
     }
 }
@@ -104,6 +123,7 @@ impl Default for Outcome {
             judgement: Judgement::Never,
             remaining: 0,
             full_after_us: 0,
+            known: true,
         }
     }
 }

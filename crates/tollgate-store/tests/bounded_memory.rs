@@ -6,7 +6,7 @@
 // Clippy knows the test functions as tests, but not the functions they share.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use tollgate_core::{Charge, Judgement, Key, Limit, Timestamp, Window};
+use tollgate_core::{Charge, Judgement, Key, Limit, OnFailure, Timestamp, Window};
 use tollgate_store::{MemoryStore, Mode, Outcome, Store, Usage};
 use tollgate_testkit::conformance::{START, at_once};
 
@@ -54,6 +54,7 @@ impl City {
             },
             cost,
             shadow: false,
+            on_failure: OnFailure::Local,
         }];
         let mut outcomes = [Outcome::default()];
         let reply = self.store.apply(&charges, &mut outcomes, mode, now);

@@ -4,7 +4,7 @@
 // Clippy knows the test functions as tests, but not the functions they share.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use tollgate_core::{Charge, Judgement, Key, Limit, Timestamp};
+use tollgate_core::{Charge, Judgement, Key, Limit, OnFailure, Timestamp};
 use tollgate_store::{MemoryStore, Mode, Outcome, Store};
 use tollgate_testkit::conformance::{START, at_once, bucket};
 
@@ -105,6 +105,7 @@ fn charge<'a>(limit: &'a Limit, name: &'a str, scope: &'a [u8], cost: u64) -> Ch
         },
         cost,
         shadow: false,
+        on_failure: OnFailure::Local,
     }
 }
 

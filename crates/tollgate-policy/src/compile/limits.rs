@@ -1,4 +1,4 @@
-use tollgate_core::{Limit, Window};
+use tollgate_core::{Limit, OnFailure, Window};
 
 use super::{Compiler, word};
 use crate::config::{Algorithm, Burst, File, Named, Place, RateLimit, ScopeWord, Spanned, When};
@@ -116,6 +116,7 @@ impl Compiler {
             scope,
             cost: word(written.cost.as_ref()).unwrap_or(1),
             shadow: word(written.shadow.as_ref()).unwrap_or(false),
+            on_failure: OnFailure::default(),
             when: word(written.when.as_ref()).unwrap_or(When::Always),
             origin: Origin {
                 rate: written.sustained.rate.place.clone(),

@@ -41,6 +41,7 @@ pub(super) fn settle(
         judgement,
         remaining: level.remaining(),
         full_after_us: level.full_after_us(),
+        known: true,
     };
     if takes {
         slot.write_narrow(charge.limit, now, level.parts(), outcome.full_after_us);

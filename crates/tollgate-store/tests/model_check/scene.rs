@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use shuttle::thread;
-use tollgate_core::{Charge, Key, Limit, Timestamp, Window};
+use tollgate_core::{Charge, Key, Limit, OnFailure, Timestamp, Window};
 use tollgate_store::{MemoryStore, Mode, Outcome, Store};
 use tollgate_testkit::conformance::{Model, START, at_once};
 
@@ -125,6 +125,7 @@ impl Scene {
                 },
                 cost: 1,
                 shadow: false,
+                on_failure: OnFailure::Local,
             };
             let mut outcomes = [Outcome::default()];
             let _ = store.apply(&[charge], &mut outcomes, Mode::Charge, START);
@@ -164,6 +165,7 @@ impl Scene {
                 },
                 cost: one.cost,
                 shadow: one.shadow,
+                on_failure: OnFailure::Local,
             });
         }
         f(&charges)

@@ -1,6 +1,6 @@
 //! One token bucket by itself.
 
-use tollgate_core::{Charge, Judgement, Key, Timestamp};
+use tollgate_core::{Charge, Judgement, Key, OnFailure, Timestamp};
 use tollgate_store::{Mode, Outcome, Store};
 
 use super::till::{Pay, START, Till, bucket};
@@ -11,6 +11,7 @@ pub async fn new_bucket_is_full(store: &dyn Store) {
     let answer = till.peek(&[Pay::new(bucket(1, 1, 7), 0, 1)], START).await;
     assert!(answer.admitted);
     let full = Outcome {
+        known: true,
         judgement: Judgement::Admit,
         remaining: 7,
         full_after_us: 0,
@@ -213,6 +214,7 @@ pub async fn keys_are_told_apart(store: &dyn Store) {
                 key: Key { family, scope },
                 cost: 1,
                 shadow: false,
+                on_failure: OnFailure::Local,
             };
             let mut outcomes = [Outcome::default()];
             let charges = [charge];

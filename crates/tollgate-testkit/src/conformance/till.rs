@@ -1,6 +1,6 @@
 use std::hash::{BuildHasher, RandomState};
 
-use tollgate_core::{Charge, Judgement, Key, Limit, Timestamp, Window};
+use tollgate_core::{Charge, Judgement, Key, Limit, OnFailure, Timestamp, Window};
 use tollgate_store::{Mode, Outcome, Store};
 
 /// A moment to begin at: the start of a minute, an hour and a day.
@@ -160,6 +160,7 @@ fn charges<'a>(family: &'a str, pays: &'a [Pay], scopes: &'a [[u8; 8]]) -> Vec<C
         key: Key { family, scope },
         cost: pay.cost,
         shadow: pay.shadow,
+        on_failure: OnFailure::Local,
     };
     pays.iter().zip(scopes).map(charge).collect()
 }

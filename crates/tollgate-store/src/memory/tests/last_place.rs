@@ -1,6 +1,6 @@
 //! Two newcomers of one request, and a single place left for them.
 
-use tollgate_core::{Charge, Key, Limit, Timestamp, Window};
+use tollgate_core::{Charge, Key, Limit, OnFailure, Timestamp, Window};
 
 use crate::store::{Mode, Outcome};
 use crate::{MemoryStore, sync::lock};
@@ -37,6 +37,7 @@ impl Shop {
             },
             cost,
             shadow: false,
+            on_failure: OnFailure::Local,
         };
         let charges: Vec<_> = scopes
             .iter()
