@@ -14,6 +14,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tollgate-policy", &["tollgate-core"]),
     ("tollgate-store", &["tollgate-core"]),
     (
+        "tollgate-redis",
+        &["tollgate-core", "tollgate-policy", "tollgate-store"],
+    ),
+    (
         "tollgate-engine",
         &["tollgate-core", "tollgate-policy", "tollgate-store"],
     ),
@@ -24,6 +28,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "tollgate-core",
             "tollgate-policy",
             "tollgate-store",
+            "tollgate-redis",
             "tollgate-engine",
             "tollgate-http",
         ],

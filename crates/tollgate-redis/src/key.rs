@@ -1,0 +1,49 @@
+use std::fmt::{self, Write};
+
+use tollgate_core::Key;
+use tollgate_policy::KeyText;
+
+/// The longest key in Redis.
+pub const MAX_KEY: usize = 64;
+/// The longest prefix.
+pub const MAX_PREFIX: usize = 24;
+
+/// A bucket's name in Redis: the prefix, then `{tag}` and a text. The tag comes from the bucket's scope
+/// alone, so all buckets of one caller are in one slot of a cluster, and no caller chooses which.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct KeyName {
+    bytes: [u8; MAX_KEY],
+    length: u8,
+}
+
+impl KeyName {
+    pub(crate) fn new(prefix: &str, key: Key<'_>) -> Self {
+        let mut name = Self {
+            bytes: [0; MAX_KEY],
+            length: 0,
+        };
+        // A prefix of at most 24 bytes and a text of at most 40 fit.
+        let _ = write!(name, "{prefix}{}", KeyText(key));
+        name
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl Write for KeyName {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let start = usize::from(self.length);
+        let room = self.bytes.get_mut(start..start + text.len());
+        room.ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length += u8::try_from(text.len()).map_err(|_| fmt::Error)?;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(self.as_bytes()))
+    }
+}
