@@ -70,10 +70,12 @@ fuzz_target!(|input: Input<'_>| {
     };
     let charges = request.charges();
     for (_, limit, charge) in charges.iter() {
-        let text = KeyText(charge.key).to_string();
-        assert!(text.len() <= MAX_KEY_TEXT, "{text}");
+        let name = KeyText(charge.key).to_string();
+        assert!(name.len() <= MAX_KEY_TEXT, "{name}");
         let is_sound = |byte: u8| byte.is_ascii_graphic() && byte != b'{' && byte != b'}';
-        assert!(text.bytes().all(is_sound), "{text}");
+        let parts = name.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+        let sound = parts.is_some_and(|(tag, text)| tag.len() == 5 && text.bytes().all(is_sound));
+        assert!(sound, "{name}");
         assert!(charge.cost == 0 || input.cost > 0);
         assert_eq!(charge.name, &*limit.name);
     }

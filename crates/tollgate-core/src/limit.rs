@@ -149,3 +149,68 @@ impl fmt::Display for InvalidLimit {
 }
 
 impl std::error::Error for InvalidLimit {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Small ones, large ones, and those at the edge of what fits 63 bits.
+    fn limits() -> impl Iterator<Item = Limit> {
+        let numbers = [1, 2, 3, 7, 100, 101, 1 << 20, u32::MAX - 1, u32::MAX];
+        let windows = [1, 60, 86_400, 31_622_400].map(|secs| Window::from_secs(secs).unwrap());
+        windows.into_iter().flat_map(move |window| {
+            numbers.into_iter().flat_map(move |rate| {
+                let buckets = numbers.into_iter();
+                let buckets = buckets.map(move |it| Limit::token_bucket(rate, window, it).unwrap());
+                buckets.chain([Limit::sliding_window(rate, window).unwrap()])
+            })
+        })
+    }
+
+    const NODES: [u32; 8] = [1, 2, 3, 10, 101, 1 << 16, u32::MAX - 1, u32::MAX];
+
+    #[test]
+    fn a_share_is_the_limit_of_its_numbers() {
+        for limit in limits() {
+            for nodes in NODES {
+                let rate = (limit.rate() / nodes).max(1);
+                let capacity = (limit.capacity() / nodes).max(1);
+                let expected = match limit.algorithm() {
+                    Algorithm::TokenBucket => Limit::token_bucket(rate, limit.window(), capacity),
+                    Algorithm::SlidingWindow => Limit::sliding_window(rate, limit.window()),
+                };
+                assert_eq!(Ok(limit.share(nodes)), expected, "{limit:?} of {nodes}");
+            }
+        }
+    }
+
+    #[test]
+    fn shares_are_never_more_than_the_whole() {
+        for limit in limits() {
+            for nodes in NODES {
+                let share = limit.share(nodes);
+                let parts = [
+                    (share.rate(), limit.rate()),
+                    (share.capacity(), limit.capacity()),
+                ];
+                for (part, whole) in parts {
+                    let sum = u64::from(part) * u64::from(nodes);
+                    // One is the least, and the sum is short of the whole by less than one a node.
+                    assert!(sum <= u64::from(whole) || part == 1, "{limit:?} of {nodes}");
+                    assert!(
+                        u64::from(whole) < sum + u64::from(nodes),
+                        "{limit:?} of {nodes}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_of_it_for_one_node_or_none() {
+        for limit in limits() {
+            assert_eq!(limit.share(1), limit);
+            assert_eq!(limit.share(0), limit);
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! The charges of a request, told to people.
 
 use serde::Serialize;
-use tollgate_core::Algorithm;
+use tollgate_core::{Algorithm, OnFailure};
 
 use crate::config::{Place, ScopeWord};
 use crate::request::{Bypass, PlanFrom, Request, Treatment};
@@ -49,6 +49,10 @@ pub struct ChargeExplanation {
     pub cost_factors: Vec<Factor>,
     /// It decides and counts, and never refuses.
     pub shadow: bool,
+    /// What holds while the shared counters cannot be reached: `open` or `closed`. Nothing is said of
+    /// this node's share of the limit, which is what holds otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<&'static str>,
 }
 
 /// A word of a scope.
@@ -154,6 +158,11 @@ impl Request<'_, '_> {
                 cost: charge.cost,
                 cost_factors,
                 shadow: charge.shadow,
+                on_failure: match charge.on_failure {
+                    OnFailure::Local => None,
+                    OnFailure::Open => Some("open"),
+                    OnFailure::Closed => Some("closed"),
+                },
             }
         });
         explained.collect()

@@ -20,7 +20,7 @@ mod scope;
 #[cfg(test)]
 mod tests;
 
-pub use compile::{Compiled, Listen, Settings, compile};
+pub use compile::{ClientCertificate, Compiled, Listen, RedisOptions, RedisTls, Settings, compile};
 pub use explain::{ChargeExplanation, Explanation, Factor, Number, ScopeExplanation};
 pub use facts::Facts;
 pub use path::{MAX_PATH, PathFault};

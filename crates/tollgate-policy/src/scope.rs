@@ -3,7 +3,7 @@
 //! Each value is its type, its length and itself, so no two lists of values give the same bytes,
 //! whatever callers send.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv6Net};
@@ -141,59 +141,146 @@ pub(crate) fn encode(
     Some(identity)
 }
 
-/// The name of a bucket wherever it has to be written: printable, injective, at most
-/// [`MAX_KEY_TEXT`] bytes, without spaces or braces. Names that would be longer, or hold anything but
-/// plain characters, are replaced by a hash.
+/// The name of a bucket wherever it has to be written: `{tag}text`, printable, injective, at most
+/// [`MAX_KEY_TEXT`] bytes, without spaces, and with no braces but these two. Texts that would be longer
+/// than 33 bytes, or hold anything but plain characters, are replaced by a hash.
+///
+/// The tag is five hexadecimal digits of the scope alone, so all buckets of one scope share it: to Redis
+/// Cluster it is a hash tag. It is the same on every node and in every version, and it spreads keys; it
+/// does not keep anyone from choosing ids of the same tag.
+///
+/// Displaying it allocates nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyText<'a>(pub Key<'a>);
 
 impl fmt::Display for KeyText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(text) = readable(self.0) {
-            return f.write_str(&text);
+        let mut name = Name::new(tag(self.0.scope));
+        if name.readable(self.0).is_none() {
+            name.hashed(self.0).ok_or(fmt::Error)?;
         }
-        let mut hash = Sha256::new();
-        hash.update((self.0.family.len() as u64).to_le_bytes());
-        hash.update(self.0.family);
-        hash.update(self.0.scope);
-        // 128 bits: nobody finds a second id with the hash of the first.
-        f.write_str("#")?;
-        hash.finalize()[..16]
-            .iter()
-            .try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(std::str::from_utf8(name.written()).map_err(|_| fmt::Error)?)
     }
 }
 
-fn readable(key: Key<'_>) -> Option<String> {
-    let plain = |text: &str| {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/@+-".contains(&byte);
-        text.bytes().all(is_plain)
-    };
-    let mut text = key.family.to_owned();
-    if !plain(&text) {
-        return None;
+/// 20 bits of a scope: FNV-1a of 64 bits, folded. Part of every stored key.
+fn tag(scope: &[u8]) -> u32 {
+    let hash = scope.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let folded = hash ^ (hash >> 20) ^ (hash >> 40) ^ (hash >> 60);
+    (folded & 0xf_ffff) as u32
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// Whether a character stands for itself in a name.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        plain[byte as usize] = byte.is_ascii_alphanumeric()
+            || matches!(byte, b'.' | b'_' | b':' | b'/' | b'@' | b'+' | b'-');
+        byte += 1;
     }
-    let mut length = 0;
-    for (identity, value) in values(key.scope) {
-        length += VALUE_HEADER + value.len();
-        let value = value_text(identity, value)?;
-        // A key's hash is shortened for people, so it does not tell keys apart.
-        if identity == Identity::ApiKey || !plain(&value) {
-            return None;
+    plain
+};
+
+/// A name as it is being written. What does not fit is `None`.
+struct Name {
+    bytes: [u8; MAX_KEY_TEXT],
+    length: usize,
+}
+
+impl Name {
+    /// The bytes of `{tag}`.
+    const TAG: usize = 7;
+
+    fn new(tag: u32) -> Self {
+        let mut bytes = [0; MAX_KEY_TEXT];
+        bytes[0] = b'{';
+        for (digit, shift) in bytes[1..6].iter_mut().zip([16, 12, 8, 4, 0]) {
+            *digit = HEX[(tag >> shift & 0xf) as usize];
         }
-        text = format!("{text}|{}={value}", identity.word());
+        bytes[6] = b'}';
+        Self {
+            bytes,
+            length: Self::TAG,
+        }
     }
-    // Bytes that are not values would be left out.
-    (text.len() <= MAX_KEY_TEXT && length == key.scope.len()).then_some(text)
+
+    fn written(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Appends the family and the values as people know them; none if that is not possible.
+    fn readable(&mut self, key: Key<'_>) -> Option<()> {
+        self.push_plain(key.family.as_bytes())?;
+        let mut length = 0;
+        for (identity, value) in values(key.scope) {
+            length += VALUE_HEADER + value.len();
+            self.push(b"|")?;
+            self.push(identity.word().as_bytes())?;
+            self.push(b"=")?;
+            match identity {
+                // Only shortened would it be readable, and then not tell keys apart.
+                Identity::ApiKey => return None,
+                Identity::Ip => write!(self, "{}", address(value)?).ok()?,
+                _ => self.push_plain(value)?,
+            }
+        }
+        // Bytes that are not values would be left out.
+        (length == key.scope.len()).then_some(())
+    }
+
+    /// Replaces all behind the tag by a hash.
+    fn hashed(&mut self, key: Key<'_>) -> Option<()> {
+        let mut hash = Sha256::new();
+        hash.update((key.family.len() as u64).to_le_bytes());
+        hash.update(key.family);
+        hash.update(key.scope);
+        self.length = Self::TAG;
+        self.push(b"#")?;
+        // 128 bits: nobody finds a second id with the hash of the first.
+        hash.finalize().iter().take(16).try_for_each(|byte| {
+            let (high, low) = (byte >> 4, byte & 0xf);
+            self.push(&[HEX[usize::from(high)], HEX[usize::from(low)]])
+        })
+    }
+
+    fn push_plain(&mut self, text: &[u8]) -> Option<()> {
+        let start = self.length;
+        self.push(text)?;
+        let pushed = &self.bytes[start..self.length];
+        let plain = pushed.iter().all(|byte| PLAIN[usize::from(*byte)]);
+        plain.then_some(())
+    }
+
+    fn push(&mut self, text: &[u8]) -> Option<()> {
+        let end = self.length.checked_add(text.len())?;
+        self.bytes.get_mut(self.length..end)?.copy_from_slice(text);
+        self.length = end;
+        Some(())
+    }
+}
+
+impl Write for Name {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text.as_bytes()).ok_or(fmt::Error)
+    }
+}
+
+fn address(value: &[u8]) -> Option<IpAddr> {
+    match <[u8; 4]>::try_from(value) {
+        Ok(octets) => Some(IpAddr::from(octets)),
+        Err(_) => Some(IpAddr::from(<[u8; 16]>::try_from(value).ok()?)),
+    }
 }
 
 /// The value as people know it; none if it is not text.
 pub(crate) fn value_text(identity: Identity, value: &[u8]) -> Option<String> {
     match identity {
-        Identity::Ip => match *value {
-            [a, b, c, d] => Some(IpAddr::from([a, b, c, d]).to_string()),
-            _ => Some(IpAddr::from(<[u8; 16]>::try_from(value).ok()?).to_string()),
-        },
+        Identity::Ip => Some(address(value)?.to_string()),
         Identity::ApiKey => Some(hex(&value[..value.len().min(6)])),
         _ => String::from_utf8(value.to_vec()).ok(),
     }

@@ -10,6 +10,7 @@ mod route_properties;
 mod routes;
 mod scopes;
 mod servers;
+mod store;
 
 use sha2::{Digest, Sha256};
 
@@ -53,7 +54,7 @@ fn route_of_path<'p>(policy: &'p Policy, path: &'p str) -> Result<Option<&'p str
     route_of(policy, &facts)
 }
 
-/// The charges as `NAME KEY COST`, a shadow one with `shadow` behind it.
+/// The charges as `NAME KEY COST`, the key without its tag, a shadow one with `shadow` behind it.
 #[track_caller]
 fn charged<'p>(policy: &'p Policy, facts: &Facts<'p>) -> Vec<String> {
     let charges = policy.request(facts).unwrap().charges();
@@ -61,14 +62,21 @@ fn charged<'p>(policy: &'p Policy, facts: &Facts<'p>) -> Vec<String> {
         assert_eq!(policy.limits()[id].name, limit.name);
         assert_eq!(charge.name, &*limit.name);
         let shadow = if charge.shadow { " shadow" } else { "" };
-        format!(
-            "{} {} {}{shadow}",
-            charge.name,
-            KeyText(charge.key),
-            charge.cost
-        )
+        let key = KeyText(charge.key).to_string();
+        let (_, text) = tagged(&key);
+        format!("{} {text} {}{shadow}", charge.name, charge.cost)
     });
     texts.collect()
+}
+
+/// The tag of a bucket's name, and its text.
+#[track_caller]
+fn tagged(name: &str) -> (&str, &str) {
+    let parts = name.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+    let (tag, text) = parts.unwrap();
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    assert!(tag.len() == 5 && tag.bytes().all(is_digit), "{name}");
+    (tag, text)
 }
 
 /// A key's hash as the file has it.

@@ -1,5 +1,6 @@
-use tollgate_core::{Limit, OnFailure, Window};
+use tollgate_core::{Limit, Window};
 
+use super::store::decided;
 use super::{Compiler, word};
 use crate::config::{Algorithm, Burst, File, Named, Place, RateLimit, ScopeWord, Spanned, When};
 use crate::policy::{LimitId, Names, Origin, Plan, PolicyLimit};
@@ -116,7 +117,7 @@ impl Compiler {
             scope,
             cost: word(written.cost.as_ref()).unwrap_or(1),
             shadow: word(written.shadow.as_ref()).unwrap_or(false),
-            on_failure: OnFailure::default(),
+            on_failure: word(written.on_failure.as_ref()).map_or(self.on_failure, decided),
             when: word(written.when.as_ref()).unwrap_or(When::Always),
             origin: Origin {
                 rate: written.sustained.rate.place.clone(),

@@ -3,14 +3,18 @@
 mod limits;
 mod people;
 mod routes;
+mod store;
+
+pub use store::{ClientCertificate, RedisOptions, RedisTls};
 
 use std::net::SocketAddr;
 
 use ipnet::IpNet;
+use tollgate_core::OnFailure;
 
 use crate::config::{
     self, BodyStyle, EncodedSlash, Enforcement, Fault, File, HeaderStyle, LimitShown, MAX_FAULTS,
-    PathCase, Place, Spanned, UnknownTenant, did_you_mean,
+    PathCase, Place, RedisUrl, Spanned, UnknownTenant, did_you_mean,
 };
 use crate::path::PathOptions;
 use crate::policy::{Names, Plan, Policy, PolicyLimit, ResponseOptions};
@@ -35,6 +39,10 @@ pub struct Settings {
     pub max_connections: usize,
     /// The most live buckets in memory.
     pub max_buckets: usize,
+    /// The Redis that counters live in; none for memory. `--redis` brings another.
+    pub redis_url: Option<RedisUrl>,
+    /// How to use a Redis, be it the file's or that of `--redis`.
+    pub redis_options: RedisOptions,
 }
 
 /// The doors; one that is not named is closed.
@@ -80,6 +88,8 @@ struct Compiler {
     faults: Vec<Fault>,
     /// The faults of single places. What they left out of the file is not to be missed here.
     broken: Vec<Fault>,
+    /// What holds for limits that do not say.
+    on_failure: OnFailure,
 }
 
 impl Compiler {
@@ -90,6 +100,7 @@ impl Compiler {
             keep_encoded_slash: word(paths.and_then(|paths| paths.encoded_slash.as_ref()))
                 == Some(EncodedSlash::Keep),
         };
+        self.on_failure = store::on_failure(file);
         let common = self.common(file);
         let plans = self.plans(file);
         let (router, routes) = self.routes(file, paths);
@@ -122,7 +133,34 @@ impl Compiler {
         };
         Compiled {
             policy,
-            settings: settings(file),
+            settings: self.settings(file),
+        }
+    }
+
+    fn settings(&mut self, file: &File) -> Settings {
+        let listen = file.listen.as_ref();
+        let store = file.store.as_ref();
+        let count = |value: Option<u32>, default: u32| {
+            usize::try_from(value.unwrap_or(default)).unwrap_or(usize::MAX)
+        };
+        Settings {
+            listen: listen.map(|listen| Listen {
+                api: word(listen.api.as_ref()),
+                admin: word(listen.admin.as_ref()),
+            }),
+            api_peers: listen
+                .map(|listen| listen.api_peers.iter().map(|peer| peer.value).collect())
+                .unwrap_or_default(),
+            max_connections: count(
+                word(listen.and_then(|listen| listen.max_connections.as_ref())),
+                DEFAULT_MAX_CONNECTIONS,
+            ),
+            max_buckets: count(
+                word(store.and_then(|store| store.max_buckets.as_ref())),
+                DEFAULT_MAX_BUCKETS,
+            ),
+            redis_url: self.redis_url(file),
+            redis_options: self.redis_options(file),
         }
     }
 
@@ -197,31 +235,6 @@ fn response(file: &File) -> ResponseOptions {
             .unwrap_or(LimitShown::Capacity),
         expose_headers: word(response.and_then(|response| response.expose_headers.as_ref()))
             .unwrap_or(false),
-    }
-}
-
-fn settings(file: &File) -> Settings {
-    let listen = file.listen.as_ref();
-    let store = file.store.as_ref();
-    let count = |value: Option<u32>, default: u32| {
-        usize::try_from(value.unwrap_or(default)).unwrap_or(usize::MAX)
-    };
-    Settings {
-        listen: listen.map(|listen| Listen {
-            api: word(listen.api.as_ref()),
-            admin: word(listen.admin.as_ref()),
-        }),
-        api_peers: listen
-            .map(|listen| listen.api_peers.iter().map(|peer| peer.value).collect())
-            .unwrap_or_default(),
-        max_connections: count(
-            word(listen.and_then(|listen| listen.max_connections.as_ref())),
-            DEFAULT_MAX_CONNECTIONS,
-        ),
-        max_buckets: count(
-            word(store.and_then(|store| store.max_buckets.as_ref())),
-            DEFAULT_MAX_BUCKETS,
-        ),
     }
 }
 

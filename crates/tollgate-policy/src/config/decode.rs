@@ -170,6 +170,10 @@ impl<'a> Fields<'a> {
                 found.push((name, value));
             } else if cx.is_full() {
                 cx.uncounted += 1;
+            } else if value.is_null() && record.names().any(|field| field == "url") {
+                // In a flow mapping a comma ends a URL: this may be the rest of a password.
+                let hint = "put the URL in quotes if it has a comma, or remove the field";
+                cx.fault_with::<()>(key, "an unknown field without a value", hint);
             } else {
                 cx.under(name, |cx| record.refuse(name, key, cx));
             }

@@ -1,4 +1,6 @@
-//! How windows and allowances are written; both are read exactly, from their text.
+//! How windows, deadlines and allowances are written; all are read exactly, from their text.
+
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
@@ -18,15 +20,6 @@ const WORDS: [(&str, u32); 4] = [
     ("minute", 60),
     ("hour", 3600),
     ("day", 86_400),
-];
-
-/// Units and their milliseconds.
-const UNITS: [(&str, u64); 5] = [
-    ("ms", 1),
-    ("s", 1000),
-    ("m", 60_000),
-    ("h", 3_600_000),
-    ("d", 86_400_000),
 ];
 
 impl Decode for Window {
@@ -59,44 +52,27 @@ fn seconds(text: &str) -> Result<u32, (String, String)> {
     }
     let write = || format!("write {}", Window::expected());
     let shown = quoted(text);
-    let unit_at = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (digits, unit) = text.split_at(unit_at);
-    if digits.is_empty() {
-        let meant = did_you_mean(text, WORDS.map(|(word, _)| word));
-        let hint = meant.map(|word| format!("did you mean `{word}`?"));
-        return Err((
-            format!("{shown} is not a window"),
-            hint.unwrap_or_else(write),
-        ));
-    }
-    if unit.is_empty() {
-        let hint = if digits.len() <= 8 {
-            format!("write `{digits}s`")
-        } else {
-            write()
-        };
-        return Err((format!("{shown} has no unit"), hint));
-    }
-    if unit.starts_with('.') {
-        return Err(("windows are whole seconds".to_owned(), write()));
-    }
-    let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        let hint = "write a number with one of `s`, `m`, `h` or `d`, such as `90m`";
-        return Err((format!("{shown} has an unknown unit"), hint.to_owned()));
-    };
-    let millis = digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(*scale));
     let range = || {
         (
             format!("{shown} is out of range"),
             "write `1s` to `366d`".to_owned(),
         )
     };
-    let millis = millis.ok_or_else(range)?;
+    let millis = millis(text).map_err(|flaw| match flaw {
+        Flaw::NoNumber => {
+            let meant = did_you_mean(text, WORDS.map(|(word, _)| word));
+            let hint = meant.map(|word| format!("did you mean `{word}`?"));
+            let message = format!("{shown} is not a window");
+            (message, hint.unwrap_or_else(write))
+        }
+        Flaw::NoUnit => (format!("{shown} has no unit"), unit_hint(text, "s", write)),
+        Flaw::Fraction => ("windows are whole seconds".to_owned(), write()),
+        Flaw::UnknownUnit => {
+            let hint = "write a number with one of `s`, `m`, `h` or `d`, such as `90m`";
+            (format!("{shown} has an unknown unit"), hint.to_owned())
+        }
+        Flaw::TooLong => range(),
+    })?;
     let whole = u32::try_from(millis.div_ceil(1000)).unwrap_or(u32::MAX);
     if !(1..=MAX_SECONDS).contains(&whole) {
         return Err(range());
@@ -108,6 +84,86 @@ fn seconds(text: &str) -> Result<u32, (String, String)> {
         ));
     }
     Ok(whole)
+}
+
+/// How long one answer may take: whole milliseconds, from 1 ms to 10 s.
+pub(crate) struct Deadline;
+
+impl Decode for Deadline {
+    type Value = Spanned<Duration>;
+
+    fn decode(node: &Node, cx: &mut Context) -> Option<Self::Value> {
+        let (text, _) = cx.scalar(node, &Self::expected())?;
+        let write = || format!("write {}", Self::expected());
+        let shown = quoted(text);
+        let (message, hint) = match millis(text) {
+            Ok(millis @ 1..=10_000) => {
+                return Some(cx.spanned(node, Duration::from_millis(millis)));
+            }
+            Ok(_) | Err(Flaw::TooLong) => (format!("{shown} is out of range"), write()),
+            Err(Flaw::NoNumber) => (format!("{shown} is not a duration"), write()),
+            Err(Flaw::NoUnit) => (format!("{shown} has no unit"), unit_hint(text, "ms", write)),
+            Err(Flaw::Fraction) => ("deadlines are whole milliseconds".to_owned(), write()),
+            Err(Flaw::UnknownUnit) => (format!("{shown} has an unknown unit"), write()),
+        };
+        cx.fault_with(node, message, hint)
+    }
+
+    fn schema(_: &mut Defs) -> Json {
+        json!({ "type": "string", "pattern": "^[0-9]+(ms|s)$" })
+    }
+
+    fn expected() -> String {
+        "`1ms` to `10s`".to_owned()
+    }
+}
+
+/// Units and their milliseconds.
+const UNITS: [(&str, u64); 5] = [
+    ("ms", 1),
+    ("s", 1000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+];
+
+/// Why a text is not a whole number with a unit.
+enum Flaw {
+    NoNumber,
+    NoUnit,
+    Fraction,
+    UnknownUnit,
+    TooLong,
+}
+
+/// The milliseconds of a whole number with a unit.
+fn millis(text: &str) -> Result<u64, Flaw> {
+    let unit_at = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, unit) = text.split_at(unit_at);
+    if digits.is_empty() {
+        return Err(Flaw::NoNumber);
+    }
+    if unit.is_empty() {
+        return Err(Flaw::NoUnit);
+    }
+    if unit.starts_with('.') {
+        return Err(Flaw::Fraction);
+    }
+    let scale = UNITS.iter().find(|(name, _)| *name == unit);
+    let (_, scale) = scale.ok_or(Flaw::UnknownUnit)?;
+    let number = digits.parse::<u64>().map_err(|_| Flaw::TooLong)?;
+    number.checked_mul(*scale).ok_or(Flaw::TooLong)
+}
+
+/// The number with its unit, or what else to write if it is a long one.
+fn unit_hint(digits: &str, unit: &str, otherwise: impl FnOnce() -> String) -> String {
+    if digits.len() <= 8 {
+        format!("write `{digits}{unit}`")
+    } else {
+        otherwise()
+    }
 }
 
 /// A factor from 1 to 1000 with at most three decimals, in thousandths.

@@ -14,6 +14,7 @@ use super::scalar::{
     Address, Cidr, Flag, HASH_THE_KEY, Ipv6Prefix, Sha256, ShortName, TenantName, Text, Whole,
 };
 use super::schema::Defs;
+use super::store::Store;
 use super::yaml::{Kind, Node};
 
 record! {
@@ -60,26 +61,6 @@ record! {
         max_connections: Option<Spanned<u32>> = optional Whole<1, 1_000_000>,
     }
     unsupported: ["gateway", "grpc", "resp"];
-}
-
-record! {
-    /// Where counters live.
-    pub struct Store {
-        /// The kind of store; `memory` unless told otherwise.
-        backend: Option<Spanned<Backend>> = optional Backend,
-        /// The most counters that are kept.
-        max_buckets: Option<Spanned<u32>> = optional Whole<1024>,
-    }
-    unsupported: ["url", "prefix", "deadline", "on_failure", "clock"];
-}
-
-words! {
-    /// A kind of store.
-    pub enum Backend {
-        /// The memory of this process.
-        Memory = "memory",
-    }
-    unsupported: ["redis"];
 }
 
 record! {

@@ -29,6 +29,8 @@ record! {
         response_headers: Option<Spanned<bool>> = optional Flag,
         /// How nodes share the counter.
         consistency: Option<Spanned<Consistency>> = optional Consistency,
+        /// What holds while Redis cannot be reached; `store.on_failure` unless told otherwise.
+        on_failure: Option<Spanned<OnFailure>> = optional OnFailure,
         /// Whether it only counts what it would have refused.
         shadow: Option<Spanned<bool>> = optional Flag,
         /// The requests it applies to.
@@ -36,7 +38,7 @@ record! {
         /// What changes it as time goes by.
         adaptive: Option<Spanned<Adaptive>> = optional Adaptive,
     }
-    unsupported: ["sharing", "budget", "on_failure", "sync_interval", "queue", "degrade"];
+    unsupported: ["sharing", "budget", "sync_interval", "queue", "degrade"];
 }
 
 record! {
@@ -106,6 +108,18 @@ words! {
         Exact = "exact",
     }
     unsupported: ["synced", "leased"];
+}
+
+words! {
+    /// What holds while Redis cannot be reached.
+    pub enum OnFailure {
+        /// This node's share of the limit.
+        Local = "local",
+        /// Everything is admitted, uncounted.
+        Open = "open",
+        /// No request is answered with a decision.
+        Closed = "closed",
+    }
 }
 
 words! {

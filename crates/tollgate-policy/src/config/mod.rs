@@ -21,8 +21,10 @@ mod file;
 mod json;
 mod limit;
 mod record;
+mod redis_url;
 mod scalar;
 mod schema;
+mod store;
 mod yaml;
 
 #[cfg(test)]
@@ -31,14 +33,17 @@ mod tests;
 pub(crate) use fault::in_order;
 pub use fault::{Fault, Place, Spanned, did_you_mean};
 pub use file::{
-    AllowEntry, AllowKey, Anonymous, Backend, BodyStyle, EncodedSlash, Enforcement, File,
-    HeaderStyle, Identity, IdentityIp, KeyEntry, LimitShown, Listen, PathCase, Paths, Plan,
-    Response, Route, Store, Tenant, UnknownTenant,
+    AllowEntry, AllowKey, Anonymous, BodyStyle, EncodedSlash, Enforcement, File, HeaderStyle,
+    Identity, IdentityIp, KeyEntry, LimitShown, Listen, PathCase, Paths, Plan, Response, Route,
+    Tenant, UnknownTenant,
 };
 pub use limit::{
-    Adaptive, Algorithm, Burst, Consistency, RateLimit, ScopeWord, Strategy, Sustained, When,
+    Adaptive, Algorithm, Burst, Consistency, OnFailure, RateLimit, ScopeWord, Strategy, Sustained,
+    When,
 };
+pub use redis_url::{InvalidRedisUrl, MAX_REDIS_HOSTS, RedisHost, RedisKind, RedisUrl};
 pub use schema::json_schema;
+pub use store::{Backend, MAX_PREFIX, Store, StoreClock, StoreTls};
 
 use decode::{Context, Decode};
 

@@ -3,6 +3,7 @@
 mod faults;
 mod hostile;
 mod language;
+mod redis_url;
 mod schema;
 mod values;
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{policy, sha256};
+use super::{policy, sha256, tagged};
 use crate::Facts;
 
 fn shop() -> String {
@@ -55,7 +55,7 @@ fn a_request_of_an_unknown_caller() {
         "charges": [
             {
                 "name": "limit:system",
-                "key": "limit:system",
+                "key": "{799f7}limit:system",
                 "scope": [{ "word": "global", "by": "global", "value": "" }],
                 "algorithm": "token_bucket",
                 "rate": { "value": 10000, "from": "line 6, limits.system.sustained.rate" },
@@ -85,7 +85,7 @@ fn a_request_of_an_unknown_caller() {
             },
             {
                 "name": "plan:free",
-                "key": "plan|ip=2001:db8::",
+                "key": "{2dd75}plan|ip=2001:db8::",
                 "scope": [{ "word": "user", "by": "ip", "value": "2001:db8::" }],
                 "algorithm": "token_bucket",
                 "rate": { "value": 100, "from": "line 4, plans.free.rate_limit.sustained.rate" },
@@ -112,14 +112,35 @@ fn a_request_of_an_unknown_caller() {
     let mut found = serde_json::to_value(&explained).unwrap();
     let mut hashed = 0;
     for charge in found["charges"].as_array_mut().unwrap() {
-        let key = charge["key"].as_str().unwrap();
-        if key.len() == 33 && key.starts_with('#') {
+        let key = charge["key"].as_str().unwrap().to_owned();
+        let (_, text) = tagged(&key);
+        if text.len() == 33 && text.starts_with('#') {
             charge["key"] = "#KEY".into();
             hashed += 1;
         }
     }
     assert_eq!(found, expected);
     assert_eq!(hashed, 2);
+}
+
+/// Said of those charges only for which it is not this node's share of the limit.
+#[test]
+fn what_holds_without_the_store() {
+    let policy = policy(
+        "
+store: { on_failure: open }
+limits:
+  a: { sustained: { rate: 1 } }
+  b: { sustained: { rate: 1 }, on_failure: local }
+  c: { sustained: { rate: 1 }, on_failure: closed }
+",
+    );
+    let explained = policy.request(&Facts::default()).unwrap().explain();
+    let found = serde_json::to_value(&explained).unwrap();
+    let said = |charge: usize| found["charges"][charge].get("on_failure").cloned();
+    assert_eq!(said(0), Some("open".into()));
+    assert_eq!(said(1), None);
+    assert_eq!(said(2), Some("closed".into()));
 }
 
 #[test]

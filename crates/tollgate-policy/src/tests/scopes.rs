@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tollgate_core::Key;
 
-use super::{charged, policy, sha256};
+use super::{charged, policy, sha256, tagged};
 use crate::config::ScopeWord;
 use crate::scope::{Caller, CallerIp, ScopeBytes, encode, values};
 use crate::{Facts, KeyText, MAX_KEY_TEXT, Policy, Treatment};
@@ -117,11 +117,7 @@ fn keys_as_they_are_written() {
         ("[route, user]", facts, "limit:x|route=/r|user=u"),
         ("[ip, route]", bare, "limit:x|unknown=|route="),
         ("[tenant, user]", bare, "limit:x|unknown=|unknown="),
-        (
-            "[tenant, user, ip]",
-            facts,
-            "limit:x|tenant=t|user=u|ip=192.0.2.7",
-        ),
+        ("[user, ip]", facts, "limit:x|user=u|ip=192.0.2.7"),
     ];
     for (scope, facts, expected) in table {
         let policy = with_scope(scope);
@@ -262,11 +258,74 @@ fn bytes_that_are_no_scope_still_have_names_of_their_own() {
     );
 }
 
-fn is_sound(text: &str) -> bool {
-    text.len() <= MAX_KEY_TEXT
+fn is_sound(name: &str) -> bool {
+    let (_, text) = tagged(name);
+    name.len() <= MAX_KEY_TEXT
         && text
             .bytes()
             .all(|b| b.is_ascii_graphic() && b != b'{' && b != b'}')
+}
+
+/// Stored keys hold them: these must be so on every node and in every version.
+#[test]
+fn names_are_pinned() {
+    let key = [&b"\x04\x20\0\0\0"[..], &[7; 32][..]].concat();
+    let v6 = b"\x05\x10\0\0\0\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\0";
+    let table: [(&str, &[u8], &str); 7] = [
+        ("limit:system", b"", "{799f7}limit:system"),
+        ("plan", b"\x00\0\0\0\0", "{2c75c}plan|unknown="),
+        ("plan", b"\x02\x05\0\0\0alice", "{5b19b}plan|user=alice"),
+        (
+            "plan/per-day",
+            b"\x02\x05\0\0\0alice",
+            "{5b19b}plan/per-day|user=alice",
+        ),
+        ("plan", v6, "{2dd75}plan|ip=2001:db8::"),
+        ("plan", &key, "{58eea}#a2921fff597c3ac2cde0fc38f912880d"),
+        (
+            "limit:x",
+            b"\xff",
+            "{94776}#d55c48ad0c845594284d439fd04498d6",
+        ),
+    ];
+    for (family, scope, expected) in table {
+        assert_eq!(KeyText(Key { family, scope }).to_string(), expected);
+    }
+}
+
+#[test]
+fn the_longest_readable_text_has_33_bytes() {
+    let name = |user: &str| {
+        let scope = encoded(&vec![(ScopeWord::User, user.to_owned())]);
+        KeyText(Key {
+            family: "plan",
+            scope: &scope,
+        })
+        .to_string()
+    };
+    let fits = name(&"x".repeat(23));
+    assert_eq!(tagged(&fits).1, format!("plan|user={}", "x".repeat(23)));
+    assert_eq!(fits.len(), MAX_KEY_TEXT);
+    let hashed = name(&"x".repeat(24));
+    assert!(tagged(&hashed).1.starts_with('#'), "{hashed}");
+    assert_eq!(hashed.len(), MAX_KEY_TEXT);
+}
+
+/// Tags spread callers over the slots of a cluster: no slot of 1024 has ten times its part.
+#[test]
+fn tags_spread() {
+    let mut slots = [0; 1024];
+    for n in 0..100_000 {
+        let scope = encoded(&vec![(ScopeWord::User, format!("user-{n}"))]);
+        let name = KeyText(Key {
+            family: "plan",
+            scope: &scope,
+        })
+        .to_string();
+        slots[usize::from_str_radix(tagged(&name).0, 16).unwrap() % slots.len()] += 1;
+    }
+    let (most, least) = (slots.iter().max(), slots.iter().min());
+    assert!(most < Some(&200) && least > Some(&30), "{most:?} {least:?}");
 }
 
 type Values = Vec<(ScopeWord, String)>;
@@ -320,8 +379,13 @@ proptest! {
         let mut by_text = HashMap::new();
         for (family, list) in &lists {
             let bytes = encoded(list);
-            let text = KeyText(Key { family, scope: &bytes }).to_string();
-            prop_assert!(is_sound(&text), "{}", text);
+            let name = KeyText(Key { family, scope: &bytes }).to_string();
+            prop_assert!(is_sound(&name), "{}", name);
+            let (tag, text) = tagged(&name);
+            // Of the scope alone.
+            let other = KeyText(Key { family: "another", scope: &bytes }).to_string();
+            prop_assert_eq!(tagged(&other).0, tag);
+            let text = text.to_owned();
             prop_assert_eq!(values(&bytes).count(), list.len());
             prop_assert_eq!(*by_text.entry(text).or_insert((family, list)), (family, list));
             prop_assert_eq!(*by_bytes.entry(bytes.to_vec()).or_insert(list), list);

@@ -22,8 +22,20 @@ fn a_full_file_is_read() {
     assert_eq!(peers, ["10.0.0.0/8", "::1/128", "192.0.2.7/32"]);
     assert_eq!(listen.max_connections.unwrap().value, 10_000);
     let store = file.store.unwrap();
-    assert_eq!(store.backend.unwrap().value, Backend::Memory);
+    assert_eq!(store.backend.unwrap().value, Backend::Redis);
     assert_eq!(store.max_buckets.unwrap().value, 1_000_000);
+    assert_eq!(
+        store.url.unwrap().value.to_string(),
+        "rediss-cluster://tollgate:***@redis-1:7000,[2001:db8::1]:6379"
+    );
+    assert_eq!(store.prefix.unwrap().value, "shop:");
+    assert_eq!(store.deadline.unwrap().value.as_millis(), 20);
+    assert_eq!(store.on_failure.unwrap().value, OnFailure::Open);
+    assert_eq!(store.clock.unwrap().value, StoreClock::Client);
+    let tls = store.tls.unwrap();
+    assert_eq!(tls.ca.unwrap().value, "/etc/tollgate/ca.pem");
+    assert_eq!(tls.cert.unwrap().value, "client.pem");
+    assert_eq!(tls.key.unwrap().value, "client.key");
     let identity = file.identity.unwrap();
     assert_eq!(identity.anonymous.unwrap().plan.value, "free");
     assert_eq!(identity.ip.unwrap().ipv6_prefix.unwrap().value, 56);
@@ -61,7 +73,7 @@ fn limits_of_a_full_file_are_read() {
     let pro = &file.plans[1].1;
     assert!(pro.rate_limit.is_none());
     let (name, per_day) = &pro.rate_limits[1];
-    assert_eq!((name.place.line, name.place.column), (17, 7));
+    assert_eq!((name.place.line, name.place.column), (25, 7));
     assert_eq!(&*name.place.path, "plans.pro.rate_limits.per-day");
     assert_eq!(per_day.sustained.window.as_ref().unwrap().value, 86_400);
     assert_eq!(
@@ -89,6 +101,7 @@ fn limits_of_a_full_file_are_read() {
     assert_eq!(system.cost.as_ref().unwrap().value, 0);
     assert!(!system.response_headers.as_ref().unwrap().value);
     assert!(system.shadow.as_ref().unwrap().value);
+    assert_eq!(system.on_failure.as_ref().unwrap().value, OnFailure::Closed);
     let scope = file.limits[1].1.scope.as_ref().unwrap();
     let words: Vec<_> = scope.value.iter().map(|word| word.value).collect();
     assert_eq!(words, [ScopeWord::Ip, ScopeWord::Route]);
