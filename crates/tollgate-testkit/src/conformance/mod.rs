@@ -57,10 +57,19 @@ pub fn at_once<T>(future: impl Future<Output = T>) -> T {
 
 /// Makes a test of every case. The argument names a function that takes a case, an
 /// `impl AsyncFnOnce(&dyn Store)`, makes a store and runs the one on the other.
+///
+/// With `NAME: FIXTURE => RUN` all cases are one test of that name, and `RUN` is given the fixture too:
+/// for stores that need servers which take a while to start.
 #[macro_export]
 macro_rules! store_conformance {
     ($run:path) => {
-        $crate::store_conformance! { @cases $run;
+        $crate::store_conformance! { @cases [tests $run] }
+    };
+    ($test:ident: $fixture:expr => $run:path) => {
+        $crate::store_conformance! { @cases [test $test $fixture => $run] }
+    };
+    (@cases $how:tt) => {
+        $crate::store_conformance! { @make $how
             single:
                 new_bucket_is_full,
                 drains_exactly,
@@ -111,12 +120,22 @@ macro_rules! store_conformance {
                 serial_run_agrees_with_the_model;
         }
     };
-    (@cases $run:path; $($file:ident: $($case:ident),+;)+) => {
+    (@make [tests $run:path] $($file:ident: $($case:ident),+;)+) => {
         $($(
             #[test]
             fn $case() {
                 $run($crate::conformance::$file::$case);
             }
         )+)+
+    };
+    (@make [test $test:ident $fixture:expr => $run:path] $($file:ident: $($case:ident),+;)+) => {
+        #[test]
+        fn $test() {
+            let fixture = $fixture;
+            $($(
+                println!(concat!(stringify!($file), "::", stringify!($case)));
+                $run(&fixture, $crate::conformance::$file::$case);
+            )+)+
+        }
     };
 }
