@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::{ArcSwap, Guard};
 use smallvec::{SmallVec, smallvec};
@@ -18,6 +19,7 @@ pub struct Engine {
     clock: Arc<dyn Clock>,
     /// Requests that no limit concerned, and those refused or let through whatever the limits.
     unlimited: Tally,
+    sources: [AtomicU64; Source::ALL.len()],
 }
 
 /// A policy in force, and what was counted of its limits.
@@ -49,6 +51,7 @@ impl Engine {
             store,
             clock,
             unlimited: Tally::default(),
+            sources: Default::default(),
         }
     }
 
@@ -88,6 +91,11 @@ impl Engine {
     /// Counts of the requests whose answer came from no limit.
     pub fn unlimited(&self) -> &Tally {
         &self.unlimited
+    }
+
+    /// Decisions that came from this source.
+    pub fn sources(&self, source: Source) -> u64 {
+        self.sources[source as usize].load(Relaxed)
     }
 
     /// Decides about a request, and takes its tokens if it is admitted.
@@ -163,6 +171,7 @@ impl Engine {
         if mode == Mode::Peek {
             return;
         }
+        self.sources[decision.source as usize].fetch_add(1, Relaxed);
         let tally = match decision.shown() {
             Some(status) => &active.tallies[status.id],
             None => &self.unlimited,

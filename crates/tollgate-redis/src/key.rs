@@ -3,6 +3,8 @@ use std::fmt::{self, Write};
 use tollgate_core::Key;
 use tollgate_policy::KeyText;
 
+use crate::slot;
+
 /// The longest key in Redis.
 pub const MAX_KEY: usize = 64;
 /// The longest prefix.
@@ -18,12 +20,30 @@ pub(crate) struct KeyName {
 
 impl KeyName {
     pub(crate) fn new(prefix: &str, key: Key<'_>) -> Self {
+        Self::written(format_args!("{prefix}{}", KeyText(key)))
+    }
+
+    /// The name of something of our own, with a tag of its own.
+    pub(crate) fn own(prefix: &str, tag: &str) -> Self {
+        Self::written(format_args!("{prefix}{{{tag}}}"))
+    }
+
+    /// The name of a bucket of our own in a slot, for trying whether its server is well.
+    pub(crate) fn canary(prefix: &str, slot: u16) -> Self {
+        let named = |tag: u32| Self::written(format_args!("{prefix}{{{tag:05x}}}canary"));
+        // Each slot has some sixty of these tags.
+        let in_slot = |name: &Self| slot::slot(name.as_bytes()) == slot;
+        let mut names = (0..1 << 20).map(named);
+        names.find(in_slot).unwrap_or_else(|| named(0))
+    }
+
+    fn written(text: fmt::Arguments<'_>) -> Self {
         let mut name = Self {
             bytes: [0; MAX_KEY],
             length: 0,
         };
         // A prefix of at most 24 bytes and a text of at most 40 fit.
-        let _ = write!(name, "{prefix}{}", KeyText(key));
+        let _ = name.write_fmt(text);
         name
     }
 

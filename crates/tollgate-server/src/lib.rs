@@ -5,6 +5,7 @@
 //! around it.
 
 mod cli;
+mod counters;
 mod doors;
 mod metrics;
 mod reload;

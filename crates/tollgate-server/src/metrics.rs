@@ -13,8 +13,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
-use tollgate_engine::{Count, Engine};
-use tollgate_store::MemoryStore;
+use tollgate_engine::{Count, Engine, Source};
+
+use crate::counters::Counters;
 
 /// The media type of what [`Metrics::render`] gives.
 pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -29,7 +30,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(engine: Arc<Engine>, store: Arc<MemoryStore>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, counters: Counters) -> Self {
         let mut registry = Registry::with_prefix("tollgate");
         let latency = Arc::new(Latency::default());
         let reloads = Family::default();
@@ -56,7 +57,12 @@ impl Metrics {
             connections.clone(),
         );
         registry.register_collector(Box::new(Decisions(engine.clone())));
-        registry.register_collector(Box::new(Buckets { store, engine }));
+        registry.register_collector(Box::new(Sources(engine.clone())));
+        registry.register_collector(Box::new(Buckets {
+            counters: counters.clone(),
+            engine,
+        }));
+        registry.register_collector(Box::new(Redis(counters)));
         registry.register_collector(Box::new(latency.clone()));
         Self {
             registry,
@@ -123,9 +129,36 @@ impl Collector for Decisions {
     }
 }
 
-/// What the memory store holds.
+/// Decisions by who made them.
+struct Sources(Arc<Engine>);
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sources")
+    }
+}
+
+impl Collector for Sources {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut metric = encoder.encode_descriptor(
+            "decision_sources",
+            "Decisions, by who made them",
+            None,
+            MetricType::Counter,
+        )?;
+        for source in Source::ALL {
+            let labels = [("source", source.word())];
+            metric
+                .encode_family(&labels)?
+                .encode_counter::<NoLabelSet, _, u64>(&self.0.sources(source), None)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is kept in this process.
 struct Buckets {
-    store: Arc<MemoryStore>,
+    counters: Counters,
     engine: Arc<Engine>,
 }
 
@@ -137,7 +170,7 @@ impl fmt::Debug for Buckets {
 
 impl Collector for Buckets {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let usage = self.store.usage(self.engine.clock().now());
+        let usage = self.counters.memory().usage(self.engine.clock().now());
         let gauges = [
             ("buckets", "Buckets that are not full", usage.buckets),
             (
@@ -166,6 +199,57 @@ impl Collector for Buckets {
                 MetricType::Counter,
             )?
             .encode_counter::<NoLabelSet, _, u64>(&usage.overflowed, None)
+    }
+}
+
+/// What the store in Redis does.
+struct Redis(Counters);
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redis")
+    }
+}
+
+impl Collector for Redis {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(store) = self.0.redis() else {
+            return Ok(());
+        };
+        let mut up = encoder.encode_descriptor(
+            "redis_up",
+            "Whether a server is asked; if not, `on_failure` decides",
+            None,
+            MetricType::Gauge,
+        )?;
+        for shard in store.shards() {
+            let labels = [("server", shard.name.as_str())];
+            up.encode_family(&labels)?
+                .encode_gauge(&i64::from(shard.up))?;
+        }
+        let gauges = [
+            (
+                "redis_nodes",
+                "Nodes that share the limits, as last counted",
+                i64::from(store.nodes()),
+            ),
+            (
+                "redis_debts",
+                "Buckets whose spending during an outage is still to be made good",
+                i64::try_from(store.debts()).unwrap_or(i64::MAX),
+            ),
+        ];
+        for (name, help, value) in gauges {
+            encoder
+                .encode_descriptor(name, help, None, MetricType::Gauge)?
+                .encode_gauge(&value)?;
+        }
+        for (name, help, counter) in store.stats().all() {
+            encoder
+                .encode_descriptor(&format!("redis_{name}"), help, None, MetricType::Counter)?
+                .encode_counter::<NoLabelSet, _, u64>(&counter.get(), None)?;
+        }
+        Ok(())
     }
 }
 

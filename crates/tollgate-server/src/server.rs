@@ -12,9 +12,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tollgate_engine::{Clock, Engine, SystemClock};
 use tollgate_policy::Listen;
-use tollgate_store::MemoryStore;
+use tollgate_policy::config::RedisUrl;
 use tracing::info;
 
+use crate::counters::Counters;
 use crate::doors::admin::Admin;
 use crate::doors::api::Api;
 use crate::doors::{Limits, listener};
@@ -30,6 +31,8 @@ pub struct Options {
     pub api: Option<SocketAddr>,
     /// Overrides the configuration's address of the admin door.
     pub admin: Option<SocketAddr>,
+    /// Redis to keep the counters in, whatever the configuration says.
+    pub redis: Option<RedisUrl>,
     /// The token of the decision API; an empty one is none.
     pub api_token: Option<String>,
     /// The token of the admin door; an empty one is none.
@@ -51,6 +54,7 @@ impl Options {
             source,
             api: None,
             admin: None,
+            redis: None,
             api_token: None,
             admin_token: None,
             head_timeout: Duration::from_secs(10),
@@ -122,13 +126,14 @@ impl Server {
         let admin = options.admin.or(listen.admin);
         check_doors(api, admin, &access, options.admin_token.as_deref())?;
 
-        let store = Arc::new(MemoryStore::new(settings.max_buckets));
         let mut background = JoinSet::new();
         let clock = options
             .clock
             .unwrap_or_else(|| system_clock(&mut background));
-        let engine = Arc::new(Engine::new(compiled.policy, store.clone(), clock));
-        let metrics = Arc::new(Metrics::new(engine.clone(), store));
+        let counters = Counters::start(&settings, options.redis, &clock)?;
+        let engine = Arc::new(Engine::new(compiled.policy, counters.store(), clock));
+        let metrics = Arc::new(Metrics::new(engine.clone(), counters.clone()));
+        let ready = readiness(counters, &mut background);
         let (stopping, stop) = watch::channel(false);
         let (closing, close) = watch::channel(false);
         let limits = Limits {
@@ -164,6 +169,7 @@ impl Server {
             let (listener, address) = bind(address, "the admin door", "--admin").await?;
             let door = Admin {
                 metrics: metrics.clone(),
+                ready,
                 stopping: stop,
             };
             let open = metrics.connections().clone();
@@ -231,6 +237,17 @@ fn system_clock(background: &mut JoinSet<()>) -> Arc<dyn Clock> {
         }
     });
     clock
+}
+
+/// Becomes true when the store was tried, with whatever result: what it does not decide, `on_failure`
+/// does.
+fn readiness(counters: Counters, background: &mut JoinSet<()>) -> watch::Receiver<bool> {
+    let (sender, ready) = watch::channel(false);
+    background.spawn(async move {
+        counters.tried().await;
+        sender.send_replace(true);
+    });
+    ready
 }
 
 async fn bind(

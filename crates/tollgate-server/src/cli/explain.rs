@@ -103,5 +103,8 @@ fn write_charge(text: &mut String, charge: &ChargeExplanation) -> std::fmt::Resu
         charge.cost,
         factors.join(" × ")
     )?;
+    if let Some(on_failure) = charge.on_failure {
+        writeln!(text, "  without Redis  {on_failure}")?;
+    }
     write!(text, "  algorithm {}", charge.algorithm)
 }

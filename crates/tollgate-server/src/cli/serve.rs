@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Args;
 use tracing::{info, warn};
 
@@ -20,6 +21,15 @@ pub(super) struct Serve {
     /// Where to serve the admin door, instead of the configuration's `listen.admin`
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
+    /// Keep the counters in this Redis, whatever the configuration's `store` says: redis://HOST:PORT,
+    /// rediss://, redis-cluster://, redis-sentinel://HOST,HOST/MASTER, redis+unix:///PATH
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "TOLLGATE_REDIS",
+        hide_env_values = true
+    )]
+    redis: Option<String>,
     /// The token that callers of the decision API send, unless they are on this machine
     #[arg(
         long,
@@ -59,9 +69,13 @@ impl Serve {
         // Before anybody is told where it is: from then on a signal is a request to finish.
         let mut signals = StopSignals::new()?;
         let source = self.config.source();
+        // Read here and not by the parser of arguments, which would show the password of a bad one.
+        let redis = self.redis.as_deref().map(str::parse).transpose();
+        let redis = redis.context("--redis")?;
         let server = Server::start(Options {
             api: self.api,
             admin: self.admin,
+            redis,
             api_token: self.api_token,
             admin_token: self.admin_token,
             ..Options::new(source.clone())

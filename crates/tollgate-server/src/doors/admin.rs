@@ -16,6 +16,8 @@ use crate::metrics::{self, Metrics};
 
 pub(crate) struct Admin {
     pub(crate) metrics: Arc<Metrics>,
+    /// The store was tried.
+    pub(crate) ready: watch::Receiver<bool>,
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
@@ -35,6 +37,11 @@ impl Door for Admin {
             "/readyz" if *self.stopping.borrow() => {
                 reply(StatusCode::SERVICE_UNAVAILABLE, "text/plain", "stopping\n")
             }
+            "/readyz" if !*self.ready.borrow() => reply(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "text/plain",
+                "the store has not been tried yet\n",
+            ),
             "/readyz" => reply(StatusCode::OK, "text/plain", "ready\n"),
             "/metrics" => reply(StatusCode::OK, metrics::MEDIA_TYPE, self.metrics.render()),
             _ => problem(&Problem::new(

@@ -102,6 +102,7 @@ pub(crate) fn tollgate() -> Command {
     for variable in [
         "TOLLGATE_CONFIG",
         "TOLLGATE_URL",
+        "TOLLGATE_REDIS",
         "TOLLGATE_API_TOKEN",
         "TOLLGATE_ADMIN_TOKEN",
     ] {

@@ -1,0 +1,87 @@
+//! What was spent while Redis was away is made good when it is back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::key::KeyName;
+use crate::local::Debt;
+use crate::part::{Op, Part, PartCharge};
+use crate::queue::{Failure, Job, Ticket};
+use crate::slot;
+use crate::store::Inner;
+
+/// How often debts are looked at; whoever comes back is also looked at once.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Few enough not to be in the way of requests.
+const AT_ONCE: usize = 512;
+
+/// Settles debts for ever.
+pub(crate) async fn settle(inner: Arc<Inner>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = inner.shared.recovered.notified() => {}
+        }
+        settle_some(&inner).await;
+    }
+}
+
+async fn settle_some(inner: &Inner) {
+    let is_up = |key: &KeyName| {
+        let lane = inner.shards.lane(slot_of(inner, key));
+        lane.is_some_and(|lane| lane.is_up())
+    };
+    let now = (inner.now)();
+    let mut waiting = Vec::new();
+    for (key, debt) in inner.local.take_debts(AT_ONCE, is_up) {
+        let cost = debt.tokens(now);
+        if cost == 0 {
+            continue;
+        }
+        match send(inner, key, &debt, cost) {
+            Some(ticket) => waiting.push((ticket, key, debt, cost)),
+            None => inner.local.owe_again(key, debt),
+        }
+    }
+    for (ticket, key, debt, cost) in waiting {
+        match ticket.answer.await {
+            Ok(Ok(_)) => inner.shared.stats.settled.add(cost),
+            // Not executed: later.
+            Ok(Err(failure)) if failure != Failure::Unknown => inner.local.owe_again(key, debt),
+            // Perhaps executed: never twice.
+            _ => inner.shared.stats.debts_dropped.increment(),
+        }
+    }
+}
+
+fn send(inner: &Inner, key: KeyName, debt: &Debt, cost: u64) -> Option<Ticket> {
+    let slot = slot_of(inner, &key);
+    let charge = PartCharge {
+        key,
+        limit: debt.limit,
+        cost,
+        shadow: false,
+    };
+    let now = (inner.now)();
+    let sent = inner.shards.lane(slot)?.queue.push(|reply| Job {
+        part: Part {
+            op: Op::Settle,
+            charges: SmallVec::from_slice(&[charge]),
+        },
+        slot,
+        asking: false,
+        now,
+        reply,
+    });
+    sent.ok()
+}
+
+fn slot_of(inner: &Inner, key: &KeyName) -> u16 {
+    if inner.shards.is_cluster() {
+        slot::slot(key.as_bytes())
+    } else {
+        0
+    }
+}

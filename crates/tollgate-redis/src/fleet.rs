@@ -1,0 +1,209 @@
+//! The other nodes: how many there are, and whether Redis still has what they wrote.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, Value};
+use tollgate_core::Timestamp;
+use tracing::warn;
+
+use crate::connect::within;
+use crate::jitter::jittered;
+use crate::key::KeyName;
+use crate::server_facts;
+use crate::slot;
+use crate::store::Inner;
+
+const BEAT_EVERY: Duration = Duration::from_secs(1);
+/// A node that was not heard of for so long is not there.
+const GONE_AFTER_US: u64 = 4_000_000;
+/// The list of nodes is forgotten with the last of them.
+const LIST_TTL_MS: u64 = 60_000;
+/// The mark by which lost data is noticed.
+const MARK_TTL_MS: u64 = 24 * 3_600_000;
+const TIMEOUT: Duration = Duration::from_millis(500);
+/// Fewer nodes are believed only when they were counted so often: after a loss of data, the others
+/// have to be heard of first.
+const BELIEVE_FEWER_AFTER: u32 = 5;
+const LOOK_FOR_EVICTIONS_EVERY: u32 = 5;
+/// A round trip longer than this says too little about the server's clock.
+const CLOCK_ROUND_TRIP_US: u64 = 50_000;
+
+/// Tells the others that this node lives, for ever.
+pub(crate) struct Heart {
+    inner: Arc<Inner>,
+    id: String,
+    list: KeyName,
+    mark: KeyName,
+    /// The mark last seen.
+    seen: Option<Vec<u8>>,
+    fewer: u32,
+    beats: u32,
+    evicted: Option<u64>,
+}
+
+impl Heart {
+    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+        let list = KeyName::own(&inner.prefix, "nodes");
+        let mark = KeyName::own(&inner.prefix, "mark");
+        Self {
+            inner,
+            id: format!("{:016x}", RandomState::new().hash_one(0_u8)),
+            list,
+            mark,
+            seen: None,
+            fewer: 0,
+            beats: 0,
+            evicted: None,
+        }
+    }
+
+    pub(crate) async fn run(mut self) {
+        loop {
+            self.beat().await;
+            tokio::select! {
+                () = tokio::time::sleep(jittered(BEAT_EVERY)) => {}
+                () = self.inner.shared.recovered.notified() => {}
+            }
+        }
+    }
+
+    /// A beat that fails is left out: what was last known stays.
+    async fn beat(&mut self) {
+        if let Some(connection) = self.connection_to(&self.list)
+            && let Some(nodes) = self.list_nodes(connection).await
+        {
+            self.believe(nodes);
+        }
+        if let Some(connection) = self.connection_to(&self.mark) {
+            self.look_at_mark(connection).await;
+        }
+        self.beats = self.beats.wrapping_add(1);
+        if self.beats % LOOK_FOR_EVICTIONS_EVERY == 1 {
+            self.look_for_evictions().await;
+        }
+    }
+
+    fn connection_to(&self, key: &KeyName) -> Option<MultiplexedConnection> {
+        let lane = self.inner.shards.lane(slot::slot(key.as_bytes()))?;
+        lane.connection()
+    }
+
+    /// Enters this node, removes those that are gone, and counts.
+    async fn list_nodes(&self, mut connection: MultiplexedConnection) -> Option<u32> {
+        let asked = (self.inner.now)();
+        let time = redis::cmd("TIME");
+        let time = within(TIMEOUT, connection.send_packed_command(&time)).await;
+        let now = moment(&time.ok()?)?;
+        self.note_clock(asked, now);
+        let list = self.list.as_bytes();
+        let mut pipeline = Pipeline::new();
+        let gone = now.as_micros().saturating_sub(GONE_AFTER_US);
+        pipeline
+            .cmd("ZADD")
+            .arg(list)
+            .arg(now.as_micros())
+            .arg(&self.id);
+        pipeline
+            .cmd("ZREMRANGEBYSCORE")
+            .arg(list)
+            .arg("-inf")
+            .arg(gone);
+        pipeline.cmd("PEXPIRE").arg(list).arg(LIST_TTL_MS);
+        pipeline.cmd("ZCARD").arg(list);
+        let replies = within(TIMEOUT, connection.send_packed_commands(&pipeline, 0, 4)).await;
+        match replies.ok()?.last()? {
+            Value::Int(nodes) => u32::try_from(*nodes).ok(),
+            _ => None,
+        }
+    }
+
+    /// How far the server's clock is ahead of this node's.
+    fn note_clock(&self, asked: Timestamp, theirs: Timestamp) {
+        let round_trip = (self.inner.now)().micros_since(asked);
+        if round_trip <= CLOCK_ROUND_TRIP_US {
+            let ours = asked.saturating_add(round_trip / 2);
+            let ahead = i128::from(theirs.as_micros()) - i128::from(ours.as_micros());
+            self.inner
+                .shared
+                .set_clock_ahead(i64::try_from(ahead).unwrap_or_default());
+        }
+    }
+
+    fn believe(&mut self, nodes: u32) {
+        let local = &self.inner.local;
+        if nodes >= local.nodes() {
+            self.fewer = 0;
+            local.set_nodes(nodes);
+            return;
+        }
+        self.fewer += 1;
+        if self.fewer >= BELIEVE_FEWER_AFTER {
+            self.fewer = 0;
+            local.set_nodes(nodes);
+        }
+    }
+
+    /// All nodes share a mark. If it is another one than before, the data is gone that was beside it.
+    async fn look_at_mark(&mut self, mut connection: MultiplexedConnection) {
+        let mark = self.mark.as_bytes();
+        let mut pipeline = Pipeline::new();
+        let fresh = format!("{:016x}", RandomState::new().hash_one(1_u8));
+        pipeline
+            .cmd("SET")
+            .arg(mark)
+            .arg(fresh)
+            .arg("NX")
+            .arg("PX")
+            .arg(MARK_TTL_MS);
+        pipeline.cmd("PEXPIRE").arg(mark).arg(MARK_TTL_MS);
+        pipeline.cmd("GET").arg(mark);
+        let replies = within(TIMEOUT, connection.send_packed_commands(&pipeline, 0, 3)).await;
+        let Some(Value::BulkString(found)) = replies.ok().and_then(|mut replies| replies.pop())
+        else {
+            return;
+        };
+        if self.seen.as_ref().is_some_and(|seen| *seen != found) {
+            self.inner.shared.stats.data_losses.increment();
+            warn!("Redis has lost its data since it was last seen: limits start afresh");
+        }
+        self.seen = Some(found);
+    }
+
+    async fn look_for_evictions(&mut self) {
+        let mut sum = 0;
+        for lane in self.inner.shards.lanes() {
+            if let Some(connection) = lane.connection()
+                && let Some(evicted) = server_facts::evicted(&connection).await
+            {
+                sum += evicted;
+            }
+        }
+        if let Some(before) = self.evicted.replace(sum)
+            && sum > before
+        {
+            let more = sum - before;
+            self.inner.shared.stats.evictions.add(more);
+            warn!("Redis has evicted {more} keys for want of memory: some limits start afresh");
+        }
+    }
+}
+
+/// The answer to `TIME`.
+fn moment(reply: &Value) -> Option<Timestamp> {
+    let Value::Array(parts) = reply else {
+        return None;
+    };
+    let number = |value: &Value| match value {
+        Value::BulkString(text) => str::from_utf8(text).ok()?.parse::<u64>().ok(),
+        Value::Int(number) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    let [secs, micros] = &parts[..] else {
+        return None;
+    };
+    let micros = number(secs)?.checked_mul(1_000_000)? + number(micros)?;
+    Some(Timestamp::from_micros(micros))
+}

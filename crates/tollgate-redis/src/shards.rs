@@ -1,0 +1,148 @@
+//! Which server holds which bucket.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::connect::Address;
+use crate::key::KeyName;
+use crate::lane::{Lane, Shared};
+use crate::slot::SLOTS;
+
+/// The servers of a deployment, and who has which slot.
+pub(crate) struct Shards {
+    map: ArcSwap<Map>,
+}
+
+#[derive(Clone)]
+pub(crate) enum Map {
+    /// One server has everything.
+    One(Arc<Running>),
+    /// The primaries of a cluster.
+    Cluster {
+        primaries: HashMap<Address, Arc<Running>>,
+        /// The primary of each slot; an empty list when nothing is known yet.
+        slots: Vec<Option<Arc<Running>>>,
+    },
+}
+
+/// A lane and the task that serves it, which ends with this.
+pub(crate) struct Running {
+    pub(crate) lane: Arc<Lane>,
+    task: JoinHandle<()>,
+    /// Where the server is: keeps a fixed address in force.
+    _address: Option<watch::Sender<Option<Address>>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.lane.queue.close();
+    }
+}
+
+impl Running {
+    /// The way to a server that stays where it is.
+    pub(crate) fn fixed(shared: &Arc<Shared>, address: Address, canary: KeyName) -> Arc<Self> {
+        let (sender, address) = watch::channel(Some(address));
+        Self::start(shared, address, canary, Some(sender))
+    }
+
+    /// The way to a server that moves.
+    pub(crate) fn following(
+        shared: &Arc<Shared>,
+        address: watch::Receiver<Option<Address>>,
+        canary: KeyName,
+    ) -> Arc<Self> {
+        Self::start(shared, address, canary, None)
+    }
+
+    fn start(
+        shared: &Arc<Shared>,
+        address: watch::Receiver<Option<Address>>,
+        canary: KeyName,
+        fixed: Option<watch::Sender<Option<Address>>>,
+    ) -> Arc<Self> {
+        let lane = Arc::new(Lane::new(shared.clone(), address, canary));
+        Arc::new(Self {
+            task: tokio::spawn(lane.clone().run()),
+            lane,
+            _address: fixed,
+        })
+    }
+}
+
+impl Shards {
+    pub(crate) fn new(map: Map) -> Self {
+        Self {
+            map: ArcSwap::from_pointee(map),
+        }
+    }
+
+    pub(crate) fn map(&self) -> Arc<Map> {
+        self.map.load_full()
+    }
+
+    pub(crate) fn replace(&self, map: Map) {
+        self.map.store(Arc::new(map));
+    }
+
+    /// All servers.
+    pub(crate) fn lanes(&self) -> Vec<Arc<Lane>> {
+        match &**self.map.load() {
+            Map::One(running) => vec![running.lane.clone()],
+            Map::Cluster { primaries, .. } => {
+                primaries.values().map(|it| it.lane.clone()).collect()
+            }
+        }
+    }
+
+    /// The server of a slot; none if nobody has it, as far as is known.
+    pub(crate) fn lane(&self, slot: u16) -> Option<Arc<Lane>> {
+        match &**self.map.load() {
+            Map::One(running) => Some(running.lane.clone()),
+            Map::Cluster { slots, .. } => {
+                let running = slots.get(usize::from(slot))?.as_ref()?;
+                Some(running.lane.clone())
+            }
+        }
+    }
+
+    /// Whether buckets are spread over slots.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(**self.map.load(), Map::Cluster { .. })
+    }
+
+    /// The server at an address, if it is a primary that is known.
+    pub(crate) fn at(&self, address: &Address) -> Option<Arc<Lane>> {
+        match &**self.map.load() {
+            Map::One(_) => None,
+            Map::Cluster { primaries, .. } => Some(primaries.get(address)?.lane.clone()),
+        }
+    }
+
+    /// A slot was found to have moved to a primary that is known.
+    pub(crate) fn moved(&self, slot: u16, to: &Address) {
+        self.map.rcu(|map| {
+            let mut map = Map::clone(map);
+            if let Map::Cluster { primaries, slots } = &mut map
+                && let Some(running) = primaries.get(to)
+                && let Some(place) = slots.get_mut(usize::from(slot))
+            {
+                *place = Some(running.clone());
+            }
+            map
+        });
+    }
+}
+
+/// A map of no slots.
+pub(crate) fn empty_cluster() -> Map {
+    Map::Cluster {
+        primaries: HashMap::new(),
+        slots: vec![None; usize::from(SLOTS)],
+    }
+}

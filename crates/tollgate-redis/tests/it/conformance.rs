@@ -1,0 +1,55 @@
+//! The store keeps every promise of a store, on every kind of deployment.
+//!
+//! Time is what the tests say it is, and refusals are not remembered: a remembered one tells less.
+
+use tollgate_redis::{Clock, Options};
+use tollgate_store::Store;
+use tollgate_testkit::redis::{RedisCluster, RedisServer, SentinelTrio, valkey_server};
+
+use crate::started::{block_on, options, store};
+
+fn on(url: &str, case: impl AsyncFnOnce(&dyn Store)) {
+    block_on(async {
+        let store = store(Options {
+            clock: Clock::Client,
+            remember_refusals: false,
+            heartbeat: false,
+            ..options(url)
+        })
+        .await;
+        case(&store).await;
+        assert_eq!(store.stats().bad_replies.get(), 0);
+    });
+}
+
+fn on_server(server: &RedisServer, case: impl AsyncFnOnce(&dyn Store)) {
+    on(&server.url(), case);
+}
+
+fn on_trio(trio: &SentinelTrio, case: impl AsyncFnOnce(&dyn Store)) {
+    on(&trio.url(), case);
+}
+
+fn on_cluster(cluster: &RedisCluster, case: impl AsyncFnOnce(&dyn Store)) {
+    on(&cluster.url(), case);
+}
+
+fn on_valkey(server: &Option<RedisServer>, case: impl AsyncFnOnce(&dyn Store)) {
+    if let Some(server) = server {
+        on(&server.url(), case);
+    }
+}
+
+fn valkey() -> Option<RedisServer> {
+    let binary = valkey_server();
+    if binary.is_none() {
+        println!("left out: there is no valkey-server");
+    }
+    binary.map(|binary| RedisServer::builder().binary(binary).start())
+}
+
+tollgate_testkit::store_conformance!(standalone: RedisServer::start() => on_server);
+tollgate_testkit::store_conformance!(unix_socket: RedisServer::builder().unix_socket().start() => on_server);
+tollgate_testkit::store_conformance!(sentinel: SentinelTrio::start() => on_trio);
+tollgate_testkit::store_conformance!(cluster: RedisCluster::start() => on_cluster);
+tollgate_testkit::store_conformance!(valkey_standalone: valkey() => on_valkey);

@@ -1,0 +1,4 @@
+//! The store against real servers.
+
+mod conformance;
+mod started;

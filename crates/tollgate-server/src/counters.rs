@@ -1,0 +1,89 @@
+//! Where this process keeps its counters.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use tollgate_engine::Clock;
+use tollgate_policy::config::{RedisUrl, StoreClock};
+use tollgate_policy::{RedisOptions, Settings};
+use tollgate_redis::{RedisStore, Tls};
+use tollgate_store::{MemoryStore, Store};
+
+/// The store of this process.
+#[derive(Clone)]
+pub(crate) enum Counters {
+    Memory(Arc<MemoryStore>),
+    Redis(Arc<RedisStore>),
+}
+
+impl Counters {
+    /// The store that the settings name, or Redis at `url`.
+    pub(crate) fn start(
+        settings: &Settings,
+        url: Option<RedisUrl>,
+        clock: &Arc<dyn Clock>,
+    ) -> anyhow::Result<Self> {
+        match url.or_else(|| settings.redis_url.clone()) {
+            None => Ok(Self::Memory(Arc::new(MemoryStore::new(
+                settings.max_buckets,
+            )))),
+            Some(url) => {
+                let options = options(url, settings, clock.clone());
+                let store = RedisStore::start(options).context("the store in Redis")?;
+                Ok(Self::Redis(Arc::new(store)))
+            }
+        }
+    }
+
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Memory(store) => store.clone(),
+            Self::Redis(store) => store.clone(),
+        }
+    }
+
+    /// The buckets in this process: all of them, or those of an outage.
+    pub(crate) fn memory(&self) -> &MemoryStore {
+        match self {
+            Self::Memory(store) => store,
+            Self::Redis(store) => store.memory(),
+        }
+    }
+
+    pub(crate) fn redis(&self) -> Option<&RedisStore> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(store) => Some(store),
+        }
+    }
+
+    /// Waits until the store was tried, with whatever result.
+    pub(crate) async fn tried(&self) {
+        if let Self::Redis(store) = self {
+            store.tried().await;
+        }
+    }
+}
+
+fn options(url: RedisUrl, settings: &Settings, clock: Arc<dyn Clock>) -> tollgate_redis::Options {
+    let RedisOptions {
+        prefix,
+        deadline,
+        clock: whose,
+        tls,
+    } = settings.redis_options.clone();
+    tollgate_redis::Options {
+        prefix,
+        deadline,
+        clock: match whose {
+            StoreClock::Server => tollgate_redis::Clock::Server,
+            StoreClock::Client => tollgate_redis::Clock::Client,
+        },
+        tls: Tls {
+            ca: tls.ca,
+            client: tls.client.map(|client| (client.cert, client.key)),
+        },
+        max_buckets: settings.max_buckets,
+        ..tollgate_redis::Options::new(url, Arc::new(move || clock.now()))
+    }
+}
