@@ -146,7 +146,7 @@ impl Lane {
 
     /// Connects, serves, and begins again whenever the server fails. Ends only with its task.
     pub(crate) async fn run(self: Arc<Self>) {
-        let mut trouble: Option<String> = None;
+        let mut trouble = Trail::default();
         let mut address = self.address.clone();
         loop {
             let to = address.borrow_and_update().clone();
@@ -156,21 +156,17 @@ impl Lane {
             };
             match proven {
                 Ok(connection) => {
-                    if trouble.take().is_some() {
+                    if std::mem::take(&mut trouble).told.is_some() {
                         info!(redis = %self.name(), "Redis decides again");
                     }
                     let cause = self.serve(connection, &mut address).await;
                     self.set_connection(None);
                     self.shared.stats.trips.increment();
                     self.shared.map_is_stale.notify_one();
-                    warn!(redis = %self.name(), %cause, "Redis is not asked: `on_failure` decides");
-                    trouble = Some(cause);
+                    trouble.tell(&self.name(), cause);
                 }
                 Err(cause) => {
-                    if trouble.as_deref() != Some(&cause) {
-                        warn!(redis = %self.name(), %cause, "Redis cannot be asked: `on_failure` decides");
-                        trouble = Some(cause);
-                    }
+                    trouble.tell(&self.name(), cause);
                     self.tried.send_replace(true);
                     tokio::select! {
                         () = tokio::time::sleep(jittered(RECONNECT_EVERY)) => {}
@@ -484,6 +480,34 @@ impl Lane {
                 return cause.to_owned();
             }
         }
+    }
+}
+
+/// What was logged of a loss: the cause once, and another one only when it stays.
+#[derive(Default)]
+struct Trail {
+    told: Option<String>,
+    latest: String,
+    times: u32,
+}
+
+impl Trail {
+    fn tell(&mut self, name: &str, cause: String) {
+        const STAYS: u32 = 3;
+        self.times = if self.latest == cause {
+            self.times.saturating_add(1)
+        } else {
+            1
+        };
+        let is_new = match &self.told {
+            None => true,
+            Some(told) => *told != cause && self.times == STAYS,
+        };
+        if is_new {
+            warn!(redis = %name, %cause, "Redis is not asked: `on_failure` decides");
+            self.told = Some(cause.clone());
+        }
+        self.latest = cause;
     }
 }
 
