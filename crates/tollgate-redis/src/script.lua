@@ -208,9 +208,6 @@ end
 
 local function credit(key, limit, cost, charged)
   local at, whole, rest, _, carried = level(key, limit)
-  if not moments[key] then
-    return
-  end
   if args[limit] < 2^31 then
     whole = whole - cost
     if whole < 0 then whole, rest = 0, 0 end

@@ -23,7 +23,7 @@ use replay::Replay;
 /// The script.
 pub(crate) const SOURCE: &str = include_str!("script.lua");
 /// The SHA-1 of [`SOURCE`], by which `EVALSHA` calls it. A test asks a server whether it is.
-pub(crate) const SHA1: &str = "6234eb63b1b45ad114ef7a155696e7a3942a1720";
+pub(crate) const SHA1: &str = "e7cd976e9e510741882671960adc4d1cdd7caa3f";
 /// The most different keys of one call: Lua passes them all to one `MGET`, on a stack of 8,000.
 pub(crate) const MAX_KEYS: usize = 4_000;
 
@@ -31,7 +31,6 @@ pub(crate) const MAX_KEYS: usize = 4_000;
 const NEVER: u64 = 1 << 32;
 /// Limits begin after the clock, the slack and the place of the first part.
 const FIRST_LIMIT: u32 = 4;
-const LIMIT_NUMBERS: u32 = 4;
 
 /// The arguments of one call of the script: parts that are decided one after the other, at one moment.
 #[derive(Debug)]
@@ -232,7 +231,6 @@ fn limit_place(
         limits.push(u64::from(limit.rate()));
         limits.push(limit.window().as_micros());
         limits.push(u64::from(limit.capacity()));
-        debug_assert_eq!(limits.count() % LIMIT_NUMBERS, 0);
         place
     })
 }

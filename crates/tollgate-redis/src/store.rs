@@ -298,6 +298,19 @@ impl Store for RedisStore {
                 .map_err(|_| StoreError::Unavailable)
         }))
     }
+
+    /// In force on this node at once, and on the others within 250 ms: for so long they may remember a
+    /// refusal. What another node has spent by itself during an outage is still charged when Redis is back.
+    ///
+    /// If Redis cannot be reached, this node forgets what it keeps itself all the same.
+    fn reset<'a>(&'a self, charges: &'a [Charge<'a>], now: Timestamp) -> Reply<'a, ()> {
+        let inner = &*self.inner;
+        Reply::Later(Box::pin(async move {
+            Request::new(inner, charges, Mode::Charge, now)
+                .reset()
+                .await
+        }))
+    }
 }
 
 fn address(at: &RedisHost) -> Address {

@@ -1,14 +1,17 @@
 //! Random batches: every answer, and every byte that is stored, is what the core says.
 
-use tollgate_core::{Limit, Timestamp, Window};
+use std::collections::HashSet;
+
+use tollgate_core::{Limit, State, Timestamp, Window};
 use tollgate_testkit::conformance::{Dice, Pay, START};
 
 use super::reference::Reference;
 use super::{Lab, name, part, value};
 use crate::part::Op;
-use crate::wire::LAST_MOMENT;
+use crate::wire::{self, LAST_MOMENT};
 
 const KEYS: u64 = 40;
+const FOREIGN: &[u8] = b"something else";
 const DAY_US: u64 = 86_400_000_000;
 
 /// Seeds that are run every time; those that once failed stay.
@@ -44,51 +47,52 @@ fn agrees_with_the_core_for_long() {
 /// Even seeds settle too; odd ones are held to the conformance suite's model.
 fn agree(lab: &mut Lab, seed: u64, steps: usize) {
     let mut run = Run::new(seed);
-    let (mut done, mut admitted) = (0, 0);
-    while done < steps {
+    let mut admitted = 0;
+    while run.done < steps {
         run.pass_time();
-        let size = 1 + run.dice.below(60);
-        // The reference goes first: what is asked depends on what is left.
-        let mut asked = Vec::new();
-        let mut expected = Vec::new();
-        for _ in 0..size {
-            let (op, pays) = run.ask();
-            let (yes, outcomes) = run.reference.decide(op, &pays, run.now);
-            let states: Vec<_> = pays.iter().map(|pay| run.state(pay.key)).collect();
-            expected.push((yes, outcomes, states));
-            asked.push((op, pays));
-        }
-        let parts: Vec<_> = asked.iter().map(|(op, pays)| part(*op, pays)).collect();
-        let answers = lab.run(&parts, run.now);
-        assert_eq!(answers.len(), parts.len());
-        for ((answer, (yes, outcomes, states)), (op, pays)) in
-            answers.iter().zip(&expected).zip(&asked)
-        {
-            let why = || format!("seed {seed}, step {done}, {:?}: {op:?} {pays:?}", run.now);
-            assert_eq!(answer.admitted, *yes, "{}", why());
-            assert_eq!(answer.at, run.now, "{}", why());
-            let ours: Vec<_> = answer.charges.iter().map(|one| one.outcome).collect();
-            // A part's last word on a key is what a later charge of it to that key left.
-            assert_eq!(ours, *outcomes, "{}", why());
-            for (i, pay) in pays.iter().enumerate() {
-                if !pays[i + 1..].iter().any(|later| later.key == pay.key) {
-                    assert_eq!(answer.charges[i].state, states[i], "{}", why());
-                }
-            }
-            done += 1;
-            admitted += usize::from(*yes);
-        }
-        run.assert_stored(lab, seed, done);
+        admitted += run.batch(lab);
+        run.assert_stored(lab);
     }
     for key in 0..run.next_key {
         assert_ne!(lab.ttl_ms(key), -1, "a key lives for ever");
         lab.delete(key);
     }
-    let share = admitted * 100 / done;
+    let share = admitted * 100 / run.done;
     assert!((20..=90).contains(&share), "{share} % admitted: a dull run");
 }
 
+/// A value that is no state, in every bucket and before every batch.
+#[test]
+fn agrees_with_the_core_on_foreign_values() {
+    let mut lab = Lab::redis();
+    let mut run = Run::new(2);
+    while run.done < 5_000 {
+        run.reference.states.clear();
+        run.foreign = run.keys.iter().copied().collect();
+        for key in &run.keys {
+            lab.set(*key, FOREIGN);
+        }
+        run.pass_time();
+        // Not so late that the time which will not come is now.
+        run.now = run.now.min(START.saturating_add(40_000 * DAY_US));
+        run.batch(&mut lab);
+        // One that was only looked at is still what it was.
+        let foreign = |state: &State| state.at == LAST_MOMENT;
+        let stored = lab.values(&run.keys);
+        for (key, stored) in run.keys.iter().zip(stored) {
+            let expected = match run.state(*key) {
+                _ if run.foreign.contains(key) => Some(FOREIGN.to_vec()),
+                Some(state) if foreign(&state) => Some(FOREIGN.to_vec()),
+                state => state.as_ref().map(value),
+            };
+            assert_eq!(stored, expected, "before step {}", run.done);
+        }
+    }
+}
+
 struct Run {
+    seed: u64,
+    done: usize,
     dice: Dice,
     reference: Reference,
     settles: bool,
@@ -97,6 +101,8 @@ struct Run {
     keys: Vec<u64>,
     limits: Vec<Limit>,
     next_key: u64,
+    /// Buckets with a foreign value that nobody has asked for yet.
+    foreign: HashSet<u64>,
 }
 
 impl Run {
@@ -104,6 +110,8 @@ impl Run {
         let mut dice = Dice::new(seed);
         let settles = seed.is_multiple_of(2);
         Self {
+            seed,
+            done: 0,
             reference: if settles {
                 Reference::default()
             } else {
@@ -114,8 +122,42 @@ impl Run {
             keys: (0..KEYS).collect(),
             limits: (0..KEYS).map(|_| limit(&mut dice)).collect(),
             next_key: KEYS,
+            foreign: HashSet::new(),
             dice,
         }
+    }
+
+    /// Asks for some parts, of the reference and of the script. Says how many were admitted.
+    fn batch(&mut self, lab: &mut Lab) -> usize {
+        let size = 1 + self.dice.below(60);
+        // The reference goes first: what is asked depends on what is left.
+        let mut asked = Vec::new();
+        for _ in 0..size {
+            let (op, pays) = self.ask();
+            let (yes, outcomes) = self.reference.decide(op, &pays, self.now);
+            let states: Vec<_> = pays.iter().map(|pay| self.state(pay.key)).collect();
+            asked.push((op, pays, yes, outcomes, states));
+        }
+        let parts: Vec<_> = asked.iter().map(|(op, pays, ..)| part(*op, pays)).collect();
+        let answers = lab.run(&parts, self.now);
+        assert_eq!(answers.len(), parts.len());
+        for (answer, (op, pays, yes, outcomes, states)) in answers.iter().zip(&asked) {
+            let why = format!(
+                "seed {}, step {}, {:?}: {op:?} {pays:?}",
+                self.seed, self.done, self.now
+            );
+            assert_eq!((answer.admitted, answer.at), (*yes, self.now), "{why}");
+            let ours: Vec<_> = answer.charges.iter().map(|one| one.outcome).collect();
+            assert_eq!(ours, *outcomes, "{why}");
+            for (i, pay) in pays.iter().enumerate() {
+                // The last charge of a part to a key leaves what the part leaves.
+                if !pays[i + 1..].iter().any(|later| later.key == pay.key) {
+                    assert_eq!(answer.charges[i].state, states[i], "{why}");
+                }
+            }
+            self.done += 1;
+        }
+        asked.iter().filter(|(_, _, yes, ..)| *yes).count()
     }
 
     fn pass_time(&mut self) {
@@ -192,6 +234,10 @@ impl Run {
             self.limits[i]
         };
         let mut pay = Pay::new(limit, self.keys[i], 0);
+        if self.foreign.remove(&pay.key) {
+            let state = wire::state(FOREIGN, &limit);
+            self.reference.states.insert(pay.key, state);
+        }
         let most = u64::from(limit.capacity());
         let left = u64::from(self.reference.level(&pay, self.now).remaining());
         pay.cost = match dice.below(24) {
@@ -211,17 +257,19 @@ impl Run {
         pay
     }
 
-    fn state(&self, key: u64) -> Option<tollgate_core::State> {
+    fn state(&self, key: u64) -> Option<State> {
         self.reference.states.get(&key).copied()
     }
 
-    fn assert_stored(&self, lab: &mut Lab, seed: u64, done: usize) {
+    fn assert_stored(&self, lab: &mut Lab) {
         for (key, stored) in self.keys.iter().zip(lab.values(&self.keys)) {
             let state = self.state(*key);
             assert_eq!(
                 stored,
                 state.as_ref().map(value),
-                "seed {seed}, before step {done}: {:?} should hold {state:?}",
+                "seed {}, before step {}: {:?} should hold {state:?}",
+                self.seed,
+                self.done,
                 name(*key)
             );
         }

@@ -45,9 +45,17 @@ fn script_says_so() {
             None => lab.delete(pay.key),
         }
         let answer = &lab.run(&[part(op, &[pay])], now)[0];
-        assert_eq!(text(answer.admitted, answer.charges[0].state), said, "{line}");
+        assert_eq!(
+            text(answer.admitted, answer.charges[0].state),
+            said,
+            "{line}"
+        );
         let stored = lab.values(&[pay.key]).remove(0);
-        assert_eq!(stored, answer.charges[0].state.as_ref().map(value), "{line}");
+        assert_eq!(
+            stored,
+            answer.charges[0].state.as_ref().map(value),
+            "{line}"
+        );
     }
 }
 

@@ -1,7 +1,6 @@
 //! What a part costs the server. Run in release, alone: the figures go to stdout.
 
 use redis::cmd;
-use tollgate_core::Timestamp;
 use tollgate_testkit::conformance::{Pay, START, bucket, sliding};
 
 use super::{Lab, part};
@@ -31,19 +30,14 @@ fn cpu_us(pay: impl Fn(u64) -> Pay, charges: u64) -> f64 {
                 .collect()
         })
         .collect();
-    let mut run = |call: u64| {
+    let run = |lab: &mut Lab, call: u64| {
         let parts = &batches[usize::try_from(call % 20).unwrap()];
-        let now = START.saturating_add(call * 137);
-        let answers = lab.run(parts, Timestamp::from_micros(now.as_micros()));
+        let answers = lab.run(parts, START.saturating_add(call * 137));
         assert!(answers.iter().all(|answer| answer.admitted));
     };
-    (0..100).for_each(&mut run);
+    (0..100).for_each(|call| run(&mut lab, call));
     let before = cpu(&lab);
-    let mut run = |call: u64| {
-        let parts = &batches[usize::try_from(call % 20).unwrap()];
-        lab.run(parts, START.saturating_add(call * 137));
-    };
-    (100..100 + CALLS).for_each(&mut run);
+    (100..100 + CALLS).for_each(|call| run(&mut lab, call));
     #[expect(clippy::cast_precision_loss, reason = "small")]
     let parts = (CALLS * BATCH) as f64;
     (cpu(&lab) - before) * 1e6 / parts
