@@ -69,6 +69,7 @@ fn send(inner: &Inner, key: KeyName, debt: &Debt, cost: u64) -> Option<Ticket> {
         part: Part {
             op: Op::Settle,
             charges: SmallVec::from_slice(&[charge]),
+            traces: Vec::new(),
         },
         slot,
         asking: false,

@@ -204,6 +204,7 @@ impl Lane {
         let part = Part {
             op: Op::Charge,
             charges: charge.into_iter().collect(),
+            traces: Vec::new(),
         };
         let now = match self.shared.clock {
             ScriptClock::Server => None,
@@ -313,12 +314,9 @@ impl Lane {
         let mut cause = None;
         for group in groups {
             let jobs: SmallVec<[Job; 64]> = jobs.by_ref().take(group.parts).collect();
-            if let Some(trouble) = self.deliver(group, jobs)
-                && self.note(true)
-            {
-                cause = Some(trouble);
-            } else {
-                self.note(false);
+            let trouble = self.deliver(group, jobs);
+            if self.note(trouble.is_some()) {
+                cause = trouble;
             }
         }
         cause

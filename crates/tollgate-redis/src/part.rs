@@ -9,6 +9,15 @@ use crate::key::KeyName;
 pub(crate) struct Part {
     pub(crate) op: Op,
     pub(crate) charges: SmallVec<[PartCharge; 4]>,
+    /// For [`Op::Undo`], one for each charge.
+    pub(crate) traces: Vec<Trace>,
+}
+
+/// What a charge that is to be undone did to its bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trace {
+    pub(crate) before: Option<State>,
+    pub(crate) after: Option<State>,
 }
 
 /// What is to be done with the charges of a part.
@@ -20,6 +29,9 @@ pub(crate) enum Op {
     Peek,
     /// Give back what was taken at this moment of the same clock, as [`tollgate_core::Level::credit`].
     Credit { charged_at: Timestamp },
+    /// Put buckets back as they were before a charge, if they are as it left them; else give back what
+    /// was taken at this moment.
+    Undo { charged_at: Timestamp },
     /// Take, whether or not it is admitted, but never more than leaves the bucket empty: what was spent
     /// elsewhere is made good.
     Settle,
@@ -47,6 +59,8 @@ pub(crate) struct Answer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChargeAnswer {
     pub(crate) outcome: Outcome,
+    /// The bucket before the part was decided.
+    pub(crate) before: Option<State>,
     /// The bucket after the decision.
     pub(crate) state: Option<State>,
 }

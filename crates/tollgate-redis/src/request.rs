@@ -14,7 +14,7 @@ use tollgate_store::{Mode, Outcome, Source, Store, StoreError, Verdict};
 use crate::connect::Address;
 use crate::key::KeyName;
 use crate::lane::Lane;
-use crate::part::{Answer, Op, Part, PartCharge};
+use crate::part::{Answer, Op, Part, PartCharge, Trace};
 use crate::queue::{Failure, Job, Refused, Ticket};
 use crate::slot;
 use crate::store::Inner;
@@ -39,6 +39,8 @@ struct Flight {
     piece: Piece,
     lane: Arc<Lane>,
     ticket: Ticket,
+    /// The same, to be sent elsewhere.
+    copy: Option<Part>,
     hops: u8,
 }
 
@@ -107,7 +109,8 @@ impl<'a> Request<'a> {
         let mut landed: SmallVec<[Landed; 1]> = SmallVec::new();
         let mut flights: SmallVec<[Flight; 1]> = SmallVec::new();
         for (piece, lane) in up {
-            match self.send(piece, lane, op, false, 0) {
+            let part = self.part(&piece, op);
+            match self.send(piece, lane, part, false, 0) {
                 Ok(flight) => flights.push(flight),
                 Err(piece) => lost.push(Lost {
                     piece,
@@ -116,7 +119,7 @@ impl<'a> Request<'a> {
             }
         }
         for flight in flights {
-            match self.land(flight, op, patience.as_mut()).await {
+            match self.land(flight, patience.as_mut()).await {
                 Ok(it) => landed.push(it),
                 Err(it) => lost.push(it),
             }
@@ -162,12 +165,13 @@ impl<'a> Request<'a> {
         let mut result = Ok(());
         for piece in self.pieces() {
             let lane = self.inner.shards.lane(piece.slot);
-            let sent = lane.map(|lane| self.send(piece, lane, op, false, 0));
+            let part = self.part(&piece, op);
+            let sent = lane.map(|lane| self.send(piece, lane, part, false, 0));
             let Some(Ok(flight)) = sent else {
                 result = Err(Failure::NotSent);
                 continue;
             };
-            if self.land(flight, op, patience.as_mut()).await.is_err() {
+            if self.land(flight, patience.as_mut()).await.is_err() {
                 result = Err(Failure::Unknown);
             }
         }
@@ -272,6 +276,7 @@ impl<'a> Request<'a> {
         Part {
             op,
             charges: piece.charges.iter().map(charge).collect(),
+            traces: Vec::new(),
         }
     }
 
@@ -279,12 +284,14 @@ impl<'a> Request<'a> {
         &self,
         piece: Piece,
         lane: Arc<Lane>,
-        op: Op,
+        part: Part,
         asking: bool,
         hops: u8,
     ) -> Result<Flight, Piece> {
+        // Only on a cluster may it have to be sent again.
+        let copy = self.inner.shards.is_cluster().then(|| part.clone());
         let sent = lane.queue.push(|reply| Job {
-            part: self.part(&piece, op),
+            part,
             slot: piece.slot,
             asking,
             now: self.now,
@@ -295,6 +302,7 @@ impl<'a> Request<'a> {
                 piece,
                 lane,
                 ticket,
+                copy,
                 hops,
             }),
             Err(refused) => {
@@ -310,7 +318,6 @@ impl<'a> Request<'a> {
     async fn land(
         &self,
         mut flight: Flight,
-        op: Op,
         mut patience: Pin<&mut Sleep>,
     ) -> Result<Landed, Lost> {
         loop {
@@ -347,11 +354,12 @@ impl<'a> Request<'a> {
                 piece,
                 unknown: false,
             };
-            let Some(lane) = next.filter(|_| flight.hops < MAX_HOPS) else {
+            let next = next.filter(|_| flight.hops < MAX_HOPS);
+            let (Some(lane), Some(part)) = (next, flight.copy) else {
                 return Err(unsent(piece));
             };
             flight = self
-                .send(piece, lane, op, asking, flight.hops + 1)
+                .send(piece, lane, part, asking, flight.hops + 1)
                 .map_err(unsent)?;
         }
     }
@@ -419,7 +427,7 @@ impl<'a> Request<'a> {
         self.inner.local.credit(&taken, self.now, self.now);
     }
 
-    /// Gives back what some slots took though others refused. Only on a cluster is there more than one
+    /// Undoes what some slots took though others refused. Only on a cluster is there more than one
     /// piece.
     async fn undo(
         &self,
@@ -428,39 +436,86 @@ impl<'a> Request<'a> {
         mut patience: Pin<&mut Sleep>,
     ) {
         let stats = &self.inner.shared.stats;
-        let mut flights: SmallVec<[(Flight, Op); 1]> = SmallVec::new();
+        let mut flights: SmallVec<[Flight; 1]> = SmallVec::new();
         for it in landed.iter().filter(|it| it.answer.admitted) {
             let at = it.answer.at;
-            let mut taken = Piece {
-                slot: it.piece.slot,
-                charges: SmallVec::new(),
-            };
             for (place, charged) in it.piece.charges.iter().zip(&it.answer.charges) {
-                let charge = &self.charges[*place];
-                if charged.outcome.judgement != Judgement::Admit || charge.cost == 0 {
-                    continue;
-                }
-                taken.charges.push(*place);
-                let level = charge.limit.level(charged.state, at);
-                let level = level.credit(charge.cost, at);
-                outcomes[*place] = Outcome::new(Judgement::Admit, &level);
+                // A bucket that is named twice stands as it did before the first.
+                let key = self.keys[*place];
+                let twin = it
+                    .piece
+                    .charges
+                    .iter()
+                    .position(|first| self.keys[*first] == key);
+                let first = twin.map_or(charged, |first| &it.answer.charges[first]);
+                let level = self.charges[*place].limit.level(first.before, at);
+                outcomes[*place] = Outcome::new(charged.outcome.judgement, &level);
             }
-            if taken.charges.is_empty() {
+            let part = self.undoing(it);
+            if part.charges.is_empty() {
                 continue;
             }
             stats.compensations.increment();
-            let op = Op::Credit { charged_at: at };
-            let lane = self.inner.shards.lane(taken.slot);
-            match lane.map(|lane| self.send(taken, lane, op, false, 0)) {
-                Some(Ok(flight)) => flights.push((flight, op)),
+            let piece = Piece {
+                slot: it.piece.slot,
+                charges: SmallVec::new(),
+            };
+            let lane = self.inner.shards.lane(piece.slot);
+            match lane.map(|lane| self.send(piece, lane, part, false, 0)) {
+                Some(Ok(flight)) => flights.push(flight),
                 _ => stats.compensations_lost.increment(),
             }
         }
-        for (flight, op) in flights {
-            if self.land(flight, op, patience.as_mut()).await.is_err() {
+        for flight in flights {
+            if self.land(flight, patience.as_mut()).await.is_err() {
                 stats.compensations_lost.increment();
             }
         }
+    }
+
+    /// What undoes a piece: once for each bucket.
+    fn undoing(&self, it: &Landed) -> Part {
+        let mut part = Part {
+            op: Op::Undo {
+                charged_at: it.answer.at,
+            },
+            charges: SmallVec::new(),
+            traces: Vec::new(),
+        };
+        for (place, charged) in it.piece.charges.iter().zip(&it.answer.charges) {
+            let charge = &self.charges[*place];
+            let key = self.keys[*place];
+            if charged.outcome.judgement != Judgement::Admit || charge.cost == 0 {
+                continue;
+            }
+            match part.charges.iter().position(|other| other.key == key) {
+                Some(twin) => {
+                    let cost = &mut part.charges[twin].cost;
+                    *cost = cost.saturating_add(charge.cost);
+                    part.traces[twin].after = charged.state;
+                }
+                None => {
+                    part.charges.push(PartCharge {
+                        key,
+                        limit: *charge.limit,
+                        cost: charge.cost,
+                        shadow: charge.shadow,
+                    });
+                    // Also a refused request brings a bucket back to a time that was stepped back to.
+                    let level = charge.limit.level(charged.before, it.answer.at);
+                    let stepped = level.stepped_back();
+                    part.traces.push(Trace {
+                        before: if stepped {
+                            level.state()
+                        } else {
+                            charged.before
+                        },
+                        after: charged.state,
+                    });
+                }
+            }
+        }
+        part
     }
 
     /// Keeps what is known of the buckets of a refused request.

@@ -4,15 +4,18 @@
 -- ARGV[1]  msgpack, a flat array of integers:
 --            now in µs, or 0 for the clock of the server; ms to be added to every TTL; where the parts begin;
 --            for each limit: tag, rate, window in µs, capacity;
---            for each part: op, number of charges, moment of the charge (op 2 only),
---              and for each charge: key, place of the limit in this array, cost, shadow
+--            for each part: op, number of charges, moment of the charge (ops 2 and 6 only),
+--              and for each charge: key, place of the limit in this array, cost, shadow,
+--                and for op 6 the state that was left, and the one before it: tag (0 is full) and numbers
 -- Answers  { now in µs, "1" or "0" for each part, the values of KEYS before the batch }
 --
--- ops      0 charge, 1 peek, 2 credit, 3 settle; 4 and 5 are 0 and 1 where two charges have one key
+-- ops      0 charge, 1 peek, 2 credit, 3 settle, 6 undo: put back what was before, or else credit;
+--          4 and 5 are 0 and 1 where two charges have one key
 -- tag      window in seconds; and 2^31 for a sliding window
 -- a value  tag, moment in µs, then
 --            token bucket: whole tokens spent, and parts of 1/window-in-µs of a token
 --            sliding window: tokens taken in the window of the moment, and in the one before
+--          and the second until which the key is sure to live: a TTL is set anew only when it has to be
 --
 -- Numbers are doubles: every one of them is an integer, and below 2^53. Windows are below 2^45 µs, rates,
 -- capacities and tokens below 2^32. `x % y` and `(x - x % y) / y` are exact for such numbers.
@@ -33,6 +36,8 @@ end
 
 -- The states: moments (nil is not read yet, false is a full bucket), tags, and the two numbers.
 local moments, tags, wholes, rests = {}, {}, {}, {}
+-- Until when the keys live that were there.
+local lives = {}
 -- The place of the limit that wrote to a key.
 local writers = {}
 
@@ -72,10 +77,10 @@ local function read(key, limit)
     moments[key] = false
     return false
   end
-  local tag, moment, whole, rest
-  local valid = #value == 24
+  local tag, moment, whole, rest, life
+  local valid = #value == 28
   if valid then
-    tag, moment, whole, rest = unpack_value('<I4I8I4I8', value)
+    tag, moment, whole, rest, life = unpack_value('<I4I8I4I8I4', value)
     local secs = tag % 2^31
     valid = secs > 0 and secs <= 31622400 and moment < 2^53
     if tag >= 2^31 then
@@ -85,8 +90,9 @@ local function read(key, limit)
     end
   end
   if not valid then
-    tag, moment, whole, rest = args[limit] % 2^31, 2^53 - 1, args[limit + 3], 0
+    tag, moment, whole, rest, life = args[limit] % 2^31, 2^53 - 1, args[limit + 3], 0, 0
   end
+  lives[key] = life
   moments[key], tags[key], wholes[key], rests[key] = moment, tag, whole, rest
   return moment
 end
@@ -225,6 +231,24 @@ local function credit(key, limit, cost, charged)
   keep(key, limit, at, whole, rest)
 end
 
+-- Puts a state back if nobody has touched what was left in its place, or else gives the cost back.
+local function undo(i, charged)
+  local key, limit = args[i], args[i + 1]
+  local moment = moments[key]
+  if moment == nil then
+    moment = read(key, limit)
+  end
+  if moment ~= args[i + 5] or tags[key] ~= args[i + 4] or wholes[key] ~= args[i + 6] or rests[key] ~= args[i + 7] then
+    return credit(key, limit, args[i + 2], charged)
+  end
+  writers[key] = limit
+  if args[i + 8] == 0 then
+    moments[key] = false
+  else
+    tags[key], moments[key], wholes[key], rests[key] = args[i + 8], args[i + 9], args[i + 10], args[i + 11]
+  end
+end
+
 local function settle(key, limit, cost)
   local at, whole, rest, stepped = level(key, limit)
   local capacity = args[limit + 3]
@@ -334,6 +358,11 @@ while i <= stop do
     for j = first, last, 4 do
       settle(args[j], args[j + 1], args[j + 2])
     end
+  elseif op == 6 then
+    last = i + 2 + args[i + 1] * 12
+    for j = first + 1, last, 12 do
+      undo(j, args[first])
+    end
   else
     admitted = twice(op, first, last)
   end
@@ -351,15 +380,33 @@ for key = 1, keys do
       local tag, whole, rest, length = tags[key], wholes[key], rests[key], args[limit + 2]
       -- Microseconds until it is full again, as near as a double comes.
       local full
-      if tag < 2^31 then
+      if tag ~= args[limit] then
+        -- Put back, and written by another limit: no less than it would be by this one.
+        full = args[limit] < 2^31 and (whole + rest + 1) * length / args[limit + 1] or 2 * length
+      elseif tag < 2^31 then
         full = (whole * length + rest) / args[limit + 1]
       else
         full = length - at % length
         if whole > 0 then full = full + length end
       end
-      local ttl = (full + at - now) * 0.001000000001 + slack
-      if ttl > 2^53 then ttl = 2^53 end
-      redis.call('SET', KEYS[key], pack_value('<I4I8I4I8', tag, at, whole, rest), 'PX', ttl - ttl % 1)
+      -- What is put back may be full by now.
+      local left = full + at - now
+      if left < 0 then left = 0 end
+      local ttl = left * 0.001000000001 + slack
+      local life = lives[key]
+      if life and life * 1000 >= now / 1000 + ttl then
+        redis.call('SET', KEYS[key], pack_value('<I4I8I4I8I4', tag, at, whole, rest, life), 'KEEPTTL')
+      else
+        -- Longer than it has to be, so that it will do for a while.
+        ttl = ttl + 30000
+        if ttl > 2^53 then ttl = 2^53 end
+        ttl = ttl - ttl % 1
+        life = now / 1000 + ttl
+        life = (life - life % 1000) / 1000
+        if life >= 2^32 then life = 2^32 - 1 end
+        local value = pack_value('<I4I8I4I8I4', tag, at, whole, rest, life)
+        redis.call('SET', KEYS[key], value, 'PX', ttl)
+      end
     elseif values[key] then
       redis.call('DEL', KEYS[key])
     end

@@ -23,7 +23,7 @@ use replay::Replay;
 /// The script.
 pub(crate) const SOURCE: &str = include_str!("script.lua");
 /// The SHA-1 of [`SOURCE`], by which `EVALSHA` calls it. A test asks a server whether it is.
-pub(crate) const SHA1: &str = "e7cd976e9e510741882671960adc4d1cdd7caa3f";
+pub(crate) const SHA1: &str = "d7130a6125d0f0735181dc665968d8abd894fe74";
 /// The most different keys of one call: Lua passes them all to one `MGET`, on a stack of 8,000.
 pub(crate) const MAX_KEYS: usize = 4_000;
 
@@ -181,9 +181,10 @@ impl<'a> Book<'a> {
         let places = &self.places[start..];
         self.parts.push(code(part.op, places));
         self.parts.push(part.charges.len() as u64);
-        if let Op::Credit { charged_at } = part.op {
+        if let Op::Credit { charged_at } | Op::Undo { charged_at } = part.op {
             self.parts.push(charged_at.min(LAST_MOMENT).as_micros());
         }
+        let mut traces = part.traces.iter();
         for (charge, &place) in part.charges.iter().zip(places) {
             let limit = limit_place(&mut self.limits_of, &mut self.limits, &charge.limit);
             // Lua counts from 1.
@@ -191,6 +192,14 @@ impl<'a> Book<'a> {
             self.parts.push(u64::from(limit));
             self.parts.push(charge.cost.min(NEVER));
             self.parts.push(u64::from(charge.shadow));
+            if let Op::Undo { .. } = part.op {
+                let trace = traces.next();
+                for state in [trace.map(|it| it.after), trace.map(|it| it.before)] {
+                    for number in wire::numbers(state.flatten().as_ref()) {
+                        self.parts.push(number);
+                    }
+                }
+            }
         }
     }
 
@@ -242,6 +251,7 @@ fn code(op: Op, places: &[u32]) -> u64 {
         (Op::Peek, false) => 1,
         (Op::Credit { .. }, _) => 2,
         (Op::Settle, _) => 3,
+        (Op::Undo { .. }, _) => 6,
         (Op::Charge, true) => 4,
         (Op::Peek, true) => 5,
     }

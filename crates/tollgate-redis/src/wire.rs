@@ -7,7 +7,7 @@ pub(crate) const LAST_MOMENT: Timestamp = Timestamp::from_micros((1 << 53) - 1);
 
 /// Marks a sliding window in a tag. The rest of it is the window in seconds.
 const SLIDING: u32 = 1 << 31;
-const VALUE_BYTES: usize = 24;
+const VALUE_BYTES: usize = 28;
 
 /// What the first four bytes of a bucket's value are if this limit wrote it.
 pub(crate) fn tag(algorithm: Algorithm, window: Window) -> u32 {
@@ -34,6 +34,7 @@ fn parse(value: &[u8]) -> Option<State> {
     let (tag, value) = value.split_first_chunk::<4>()?;
     let (at, value) = value.split_first_chunk::<8>()?;
     let (whole, value) = value.split_first_chunk::<4>()?;
+    // Behind it is how long the key lives, which is the script's own business.
     let (rest, _) = value.split_first_chunk::<8>()?;
     let tag = u32::from_le_bytes(*tag);
     let at = Timestamp::from_micros(u64::from_le_bytes(*at));
@@ -54,6 +55,30 @@ fn parse(value: &[u8]) -> Option<State> {
         window,
         spending,
     })
+}
+
+/// A state as the script has it: tag, moment, and the two numbers. No state is a tag of 0.
+pub(crate) fn numbers(state: Option<&State>) -> [u64; 4] {
+    let Some(state) = state else {
+        return [0; 4];
+    };
+    let at = state.at.min(LAST_MOMENT).as_micros();
+    let length = u128::from(state.window.as_micros());
+    let narrow = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
+    match state.spending {
+        Spending::Bucket { parts } => [
+            tag(Algorithm::TokenBucket, state.window).into(),
+            at,
+            narrow(parts / length),
+            narrow(parts % length),
+        ],
+        Spending::Windows { current, previous } => [
+            tag(Algorithm::SlidingWindow, state.window).into(),
+            at,
+            current.into(),
+            previous.into(),
+        ],
+    }
 }
 
 fn bucket(window: Window, whole: u32, rest: u64) -> Option<Spending> {

@@ -27,6 +27,17 @@ impl Replay {
                     self.credit(charge, place, charged_at)
                 }),
             ),
+            Op::Undo { charged_at } => {
+                let mut traces = part.traces.iter();
+                let undo = |charge: &PartCharge, place: usize| {
+                    let trace = traces.next();
+                    match trace.filter(|trace| self.states[place] == trace.after) {
+                        Some(trace) => self.put_back(charge, place, trace.before),
+                        None => self.credit(charge, place, charged_at),
+                    }
+                };
+                (true, each(part, places, undo))
+            }
             Op::Settle => (
                 true,
                 each(part, places, |charge, place| self.settle(charge, place)),
@@ -61,6 +72,7 @@ impl Replay {
         let mut judgements = judgements.into_iter();
         let charges = each(part, places, |charge, place| {
             let judgement = judgements.next().unwrap_or(Judgement::Never);
+            let before = self.states[place];
             let mut level = self.level(charge, place);
             let pays = charging && admitted && judgement == Judgement::Admit && charge.cost > 0;
             if pays {
@@ -69,7 +81,7 @@ impl Replay {
             if pays || (charging && level.stepped_back()) {
                 self.states[place] = level.state();
             }
-            self.answer(judgement, &level, place)
+            self.answer(judgement, &level, place, before)
         });
         (admitted, charges)
     }
@@ -95,15 +107,28 @@ impl Replay {
     }
 
     fn credit(&mut self, charge: &PartCharge, place: usize, charged_at: Timestamp) -> ChargeAnswer {
+        let before = self.states[place];
         let mut level = self.level(charge, place);
-        if self.states[place].is_some() {
+        if before.is_some() {
             level = level.credit(charge.cost, charged_at);
             self.states[place] = level.state();
         }
-        self.answer(Judgement::Admit, &level, place)
+        self.answer(Judgement::Admit, &level, place, before)
+    }
+
+    fn put_back(
+        &mut self,
+        charge: &PartCharge,
+        place: usize,
+        state: Option<State>,
+    ) -> ChargeAnswer {
+        let before = std::mem::replace(&mut self.states[place], state);
+        let level = self.level(charge, place);
+        self.answer(Judgement::Admit, &level, place, before)
     }
 
     fn settle(&mut self, charge: &PartCharge, place: usize) -> ChargeAnswer {
+        let before = self.states[place];
         let mut level = self.level(charge, place);
         let judgement = level.judge(charge.cost);
         let settled = settled(&level, charge.cost, self.now);
@@ -111,12 +136,19 @@ impl Replay {
             level = settled.unwrap_or(level);
             self.states[place] = level.state();
         }
-        self.answer(judgement, &level, place)
+        self.answer(judgement, &level, place, before)
     }
 
-    fn answer(&self, judgement: Judgement, level: &Level, place: usize) -> ChargeAnswer {
+    fn answer(
+        &self,
+        judgement: Judgement,
+        level: &Level,
+        place: usize,
+        before: Option<State>,
+    ) -> ChargeAnswer {
         ChargeAnswer {
             outcome: Outcome::new(judgement, level),
+            before,
             state: self.states[place],
         }
     }

@@ -11,7 +11,7 @@ use tollgate_core::{Limit, Spending, State, Timestamp, Window};
 use tollgate_testkit::conformance::{Pay, bucket, sliding};
 
 use super::reference::Reference;
-use super::{Lab, part, value};
+use super::{Lab, part, value, without_life};
 use crate::part::Op;
 
 const GOLDEN: &str = include_str!("../golden.txt");
@@ -23,8 +23,13 @@ struct Case {
     state: Option<State>,
 }
 
+/// With `TOLLGATE_BLESS` set, the right side of every line is written anew: what has changed is then to
+/// be read with care.
 #[test]
 fn core_says_so() {
+    if std::env::var_os("TOLLGATE_BLESS").is_some() {
+        return write_golden();
+    }
     for (line, asked, said) in cases() {
         assert_eq!(by_core(&case(asked)), said, "{line}");
     }
@@ -51,17 +56,15 @@ fn script_says_so() {
             "{line}"
         );
         let stored = lab.values(&[pay.key]).remove(0);
+        let state = answer.charges[0].state.as_ref();
         assert_eq!(
-            stored,
-            answer.charges[0].state.as_ref().map(value),
+            stored.map(without_life),
+            state.map(value).map(without_life),
             "{line}"
         );
     }
 }
 
-/// Writes the right side of every line anew. What has changed is then to be read with care.
-#[test]
-#[ignore = "it writes golden.txt"]
 fn write_golden() {
     let mut text = String::new();
     for line in GOLDEN.lines() {

@@ -9,7 +9,7 @@ use tollgate_store::{Mode, Outcome};
 use tollgate_testkit::conformance::{Model, Pay};
 
 use super::FAMILY;
-use crate::part::Op;
+use crate::part::{Op, Trace};
 
 /// States by the number of a bucket; and the conformance suite's model beside it, which must agree, as long
 /// as nothing is asked that it does not know.
@@ -20,7 +20,7 @@ pub(super) struct Reference {
 }
 
 impl Reference {
-    /// One that is held to the conformance suite's model, and cannot settle.
+    /// One that is held to the conformance suite's model, and can neither settle nor undo.
     pub(super) fn with_model() -> Self {
         Self {
             model: Some(Model::default()),
@@ -29,12 +29,27 @@ impl Reference {
     }
 
     pub(super) fn decide(&mut self, op: Op, pays: &[Pay], now: Timestamp) -> (bool, Vec<Outcome>) {
+        self.decide_with(op, pays, &[], now)
+    }
+
+    /// The same, with what there is to undo.
+    pub(super) fn decide_with(
+        &mut self,
+        op: Op,
+        pays: &[Pay],
+        traces: &[Trace],
+        now: Timestamp,
+    ) -> (bool, Vec<Outcome>) {
         let decided = match op {
             Op::Charge => self.apply(pays, Mode::Charge, now),
             Op::Peek => self.apply(pays, Mode::Peek, now),
             Op::Credit { charged_at } => {
                 let credit = |pay| self.credit(pay, charged_at, now);
                 (true, pays.iter().map(credit).collect())
+            }
+            Op::Undo { charged_at } => {
+                let undo = |(pay, trace)| self.undo(pay, trace, charged_at, now);
+                (true, pays.iter().zip(traces).map(undo).collect())
             }
             Op::Settle => (true, pays.iter().map(|pay| self.settle(pay, now)).collect()),
         };
@@ -88,6 +103,17 @@ impl Reference {
             self.keep(pay.key, &level);
         }
         Outcome::new(Judgement::Admit, &level)
+    }
+
+    fn undo(&mut self, pay: &Pay, trace: &Trace, charged_at: Timestamp, now: Timestamp) -> Outcome {
+        if self.states.get(&pay.key) != trace.after.as_ref() {
+            return self.credit(pay, charged_at, now);
+        }
+        match trace.before {
+            Some(state) => self.states.insert(pay.key, state),
+            None => self.states.remove(&pay.key),
+        };
+        Outcome::new(Judgement::Admit, &self.level(pay, now))
     }
 
     fn settle(&mut self, pay: &Pay, now: Timestamp) -> Outcome {
@@ -172,7 +198,7 @@ fn agree(model: &mut Model, op: Op, pays: &[Pay], now: Timestamp, said: &(bool, 
         Op::Charge => assert_eq!(model.apply(&charges, Mode::Charge, now), *said),
         Op::Peek => assert_eq!(model.apply(&charges, Mode::Peek, now), *said),
         Op::Credit { charged_at } => model.credit(&charges, charged_at, now),
-        Op::Settle => panic!("the model does not settle"),
+        Op::Settle | Op::Undo { .. } => panic!("the model knows no {op:?}"),
     }
 }
 
