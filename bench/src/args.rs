@@ -35,6 +35,8 @@ pub(crate) enum Section {
     Engine,
     /// Bytes for each bucket
     Bytes,
+    /// The exact store on Redis, against plain script calls and a bare counter
+    Redis,
     /// The decision API over HTTP, against throttlecrab-server
     Http,
 }

@@ -54,6 +54,26 @@ impl Bars {
         self.note("bytes of a bucket", Bound::AtMost(64.0), bytes, place);
     }
 
+    /// Checks per second of 64 callers on Redis as a multiple of a script call per limit.
+    pub(crate) fn redis(&mut self, limits: usize, times: f64) {
+        let (what, bound) = match limits {
+            1 => ("checks/s of a script call per limit, 1 limit", 2.0),
+            _ => ("checks/s of a script call per limit, 4 limits", 3.0),
+        };
+        self.note(what, Bound::AtLeast(bound), times, "64 callers".to_owned());
+    }
+
+    /// The 95th percentile of a check on Redis at half load, in milliseconds.
+    pub(crate) fn redis_latency(&mut self, limits: usize, millis: f64) {
+        let place = format!("{limits} limits");
+        self.note(
+            "p95 ms on Redis at half load",
+            Bound::AtMost(1.0),
+            millis,
+            place,
+        );
+    }
+
     fn note(&mut self, what: &'static str, bound: Bound, value: f64, place: String) {
         let bar = Bar {
             what,

@@ -14,6 +14,7 @@ mod keys;
 mod load;
 mod policy;
 mod process;
+mod redis;
 mod store;
 mod table;
 mod turns;
@@ -39,6 +40,7 @@ fn main() -> anyhow::Result<()> {
             Section::Four => four::run(effort, &mut table, &mut bars),
             Section::Engine => engine::run(effort, &mut table)?,
             Section::Bytes => bytes::run(&mut table, &mut bars),
+            Section::Redis => redis::run(effort, &mut table, &mut bars)?,
             Section::Http => http::run(&args, effort, &mut table)?,
         }
     }
