@@ -15,7 +15,7 @@ use crate::decision::{Action, Decision, LimitStatus, Reason, Source};
 /// Decides.
 pub struct Engine {
     active: ArcSwap<Active>,
-    store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     /// Requests that no limit concerned, and those refused or let through whatever the limits.
     unlimited: Tally,
@@ -41,6 +41,9 @@ impl Active {
         names.zip(self.tallies.iter().map(|tally| &**tally))
     }
 }
+
+/// A store that does not answer is worth another try soon.
+const STORE_RETRY_US: u64 = 1_000_000;
 
 impl Engine {
     /// An engine that decides by this policy until another replaces it.
@@ -145,7 +148,10 @@ impl Engine {
                 let source = verdict.source.into();
                 decided(charges, &outcomes, source, self.clock.calendar(now))
             }
-            Err(_) => self.without_limits(Action::Deny, Some(Reason::StoreUnavailable), now),
+            Err(_) => Decision {
+                wait_us: Some(STORE_RETRY_US),
+                ..self.without_limits(Action::Deny, Some(Reason::StoreUnavailable), now)
+            },
         }
     }
 

@@ -24,11 +24,13 @@
 //! The engine speaks no protocol: a door reads facts from whatever it serves, and renders the
 //! [`Decision`] that comes back.
 
+mod buckets;
 mod clock;
 mod counters;
 mod decision;
 mod engine;
 
+pub use buckets::{BucketError, BucketLevel, BucketStatus};
 pub use clock::{Clock, SystemClock};
 pub use counters::{Count, Tally};
 pub use decision::{Action, Decision, LimitStatus, Reason, Source};

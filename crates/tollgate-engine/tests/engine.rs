@@ -260,6 +260,10 @@ impl Store for Down {
     fn credit<'a>(&'a self, _: &'a [Charge<'a>], _: Timestamp, _: Timestamp) -> Reply<'a, ()> {
         Reply::Now(Err(StoreError::Unavailable))
     }
+
+    fn reset<'a>(&'a self, _: &'a [Charge<'a>], _: Timestamp) -> Reply<'a, ()> {
+        Reply::Now(Err(StoreError::Unavailable))
+    }
 }
 
 #[test]
@@ -275,7 +279,7 @@ allow: [{ user: root }]
         assert_eq!((decision.allowed, decision.action), (false, Action::Deny));
         assert_eq!(decision.reason, Some(Reason::StoreUnavailable));
         assert_eq!(decision.source, Source::None);
-        assert!(decision.wait_us.is_none() && decision.limits.is_empty());
+        assert!(decision.wait_us == Some(1_000_000) && decision.limits.is_empty());
     });
     assert!(admits(&engine, "root", 1));
     assert_eq!(engine.unlimited().sum(Count::Denied), 1);

@@ -3,7 +3,7 @@ use std::fmt::Write;
 use http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
 };
-use tollgate_engine::{Decision, LimitStatus, Reason};
+use tollgate_engine::{Decision, LimitStatus};
 use tollgate_policy::ResponseOptions;
 use tollgate_policy::config::HeaderStyle;
 
@@ -18,16 +18,12 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
 );
 /// The largest integer of a structured field.
 const MAX_INTEGER: u64 = 999_999_999_999_999;
-/// A store that does not answer is worth another try soon.
-const STORE_RETRY_SECS: u64 = 1;
 
 /// Writes what a decision tells a client: the state of its limits, and when to come again.
 pub fn write_headers(decision: &Decision<'_>, options: &ResponseOptions, headers: &mut HeaderMap) {
     if !decision.allowed {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        let unavailable = decision.reason == Some(Reason::StoreUnavailable);
-        let retry = unavailable.then_some(STORE_RETRY_SECS);
-        if let Some(secs) = decision.retry_after_secs().or(retry) {
+        if let Some(secs) = decision.retry_after_secs() {
             headers.insert(RETRY_AFTER, secs.into());
         }
     }

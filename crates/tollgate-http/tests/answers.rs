@@ -51,7 +51,7 @@ fn a_store_that_does_not_answer_is_worth_another_try() {
             action: Action::Deny,
             reason: Some(Reason::StoreUnavailable),
             binding: None,
-            wait_us: None,
+            wait_us: Some(1_000_000),
             source: Source::None,
             at: ManualClock::new().now(),
             limits: Default::default(),

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use ipnet::IpNet;
-use tollgate_core::{Limit, OnFailure};
+use tollgate_core::{Charge, Key, Limit, OnFailure};
 
 use crate::config::{BodyStyle, Enforcement, HeaderStyle, LimitShown, Place, ScopeWord, When};
 use crate::path::PathOptions;
@@ -134,6 +134,27 @@ impl Policy {
     /// All limits. The index of one is its [`LimitId`].
     pub fn limits(&self) -> &[PolicyLimit] {
         &self.limits
+    }
+
+    /// The limits that count in buckets of a key's family, with a charge of nothing to that key: several
+    /// where each plan has one.
+    pub fn charges_to<'p: 'a, 'a>(
+        &'p self,
+        key: Key<'a>,
+    ) -> impl Iterator<Item = (&'p PolicyLimit, Charge<'a>)> {
+        let limits = self.limits.iter();
+        let of_family = limits.filter(move |limit| *limit.family == *key.family);
+        of_family.map(move |limit| {
+            let charge = Charge {
+                name: &limit.name,
+                limit: &limit.limit,
+                key,
+                cost: 0,
+                shadow: limit.shadow || self.enforcement == Enforcement::Shadow,
+                on_failure: limit.on_failure,
+            };
+            (limit, charge)
+        })
     }
 
     /// What answers look like.

@@ -81,6 +81,11 @@ impl Identity {
             Self::Route => "route",
         }
     }
+
+    /// The identity of this word.
+    pub(crate) fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.word() == word)
+    }
 }
 
 /// The bytes before each value: its type and its length.
@@ -135,10 +140,16 @@ pub(crate) fn encode(
         },
         Identity::Route => route.unwrap_or_default().as_bytes(),
     };
+    push_value(identity, value, bytes);
+    Some(identity)
+}
+
+/// Appends one value.
+#[inline]
+pub(crate) fn push_value(identity: Identity, value: &[u8], bytes: &mut ScopeBytes) {
     bytes.push(identity as u8);
     bytes.extend_from_slice(&u32::try_from(value.len()).unwrap_or(u32::MAX).to_le_bytes());
     bytes.extend_from_slice(value);
-    Some(identity)
 }
 
 /// The name of a bucket wherever it has to be written: `{tag}text`, printable, injective, at most

@@ -3,6 +3,7 @@
 mod charges;
 mod explain;
 mod faults;
+mod owned_key;
 mod path_properties;
 mod paths;
 mod plans;

@@ -1,6 +1,7 @@
 //! The other nodes: how many there are, and whether Redis still has what they wrote.
 
 use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,11 +62,15 @@ impl Heart {
     }
 
     pub(crate) async fn run(mut self) {
+        let inner = self.inner.clone();
         loop {
+            // From before the beat, so that a return during it is not missed.
+            let mut recovered = pin!(inner.shared.recovered.notified());
+            recovered.as_mut().enable();
             self.beat().await;
             tokio::select! {
                 () = tokio::time::sleep(jittered(BEAT_EVERY)) => {}
-                () = self.inner.shared.recovered.notified() => {}
+                () = recovered => {}
             }
         }
     }

@@ -75,6 +75,8 @@ pub(crate) struct Lane {
     shared: Arc<Shared>,
     connection: Mutex<Option<MultiplexedConnection>>,
     breaker: Mutex<Breaker>,
+    /// What was said about the server's settings.
+    warned: Mutex<Vec<String>>,
     /// Whether the server was tried at all.
     tried: watch::Sender<bool>,
 }
@@ -106,6 +108,7 @@ impl Lane {
             shared,
             connection: Mutex::default(),
             breaker: Mutex::default(),
+            warned: Mutex::default(),
             tried: watch::Sender::new(false),
         }
     }
@@ -159,6 +162,7 @@ impl Lane {
                     if std::mem::take(&mut trouble).told.is_some() {
                         info!(redis = %self.name(), "Redis decides again");
                     }
+                    self.warn_of_settings(&connection).await;
                     let cause = self.serve(connection, &mut address).await;
                     self.set_connection(None);
                     self.shared.stats.trips.increment();
@@ -181,7 +185,6 @@ impl Lane {
     async fn connect_and_prove(&self, to: &Address) -> Result<MultiplexedConnection, String> {
         self.shared.stats.connects.increment();
         let connection = self.shared.dialer.dial(to).await.map_err(in_words)?;
-        server_facts::warn_of(&connection, &self.name()).await;
         for proof in 0..PROOFS {
             if proof > 0 {
                 tokio::time::sleep(BETWEEN_PROOFS).await;
@@ -189,6 +192,18 @@ impl Lane {
             self.probe(&connection).await?;
         }
         Ok(connection)
+    }
+
+    /// Warns of what would lose counters, once.
+    async fn warn_of_settings(&self, connection: &MultiplexedConnection) {
+        let warnings = server_facts::warnings(connection).await;
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if *warned != warnings {
+            for warning in &warnings {
+                warn!(redis = %self.name(), "{warning}");
+            }
+            *warned = warnings;
+        }
     }
 
     /// Runs the script on a bucket of our own.

@@ -24,7 +24,7 @@ pub(crate) struct Remembered {
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u64,
-    state: State,
+    state: Option<State>,
     /// When it was so, by the clock that decided.
     at: Timestamp,
     /// When it was asked for, by this node's clock.
@@ -42,7 +42,7 @@ impl Remembered {
     }
 
     /// Remembers a bucket of a refused request.
-    pub(crate) fn note(&self, key: Key<'_>, state: State, at: Timestamp, asked: Timestamp) {
+    pub(crate) fn note(&self, key: Key<'_>, state: Option<State>, at: Timestamp, asked: Timestamp) {
         let (hash, mut shard, place) = self.place(key);
         shard[place] = Some(Entry {
             hash,
@@ -81,12 +81,17 @@ impl Remembered {
         let mut refused = false;
         for (charge, outcome) in charges.iter().zip(outcomes) {
             *outcome = Outcome::UNKNOWN;
+            let never = || charge.limit.level(None, now).judge(charge.cost) == Judgement::Never;
+            if !charge.shadow && never() {
+                // That is the answer then, and Redis knows the rest of it.
+                return false;
+            }
             let Some(entry) = self.find(charge.key, now) else {
                 continue;
             };
             // The moment of the question came before that of the decision, so this is never late.
             let then = entry.at.saturating_add(now.micros_since(entry.asked));
-            let level = charge.limit.level(Some(entry.state), then);
+            let level = charge.limit.level(entry.state, then);
             let judgement = level.judge(charge.cost);
             *outcome = Outcome::new(judgement, &level);
             refused |= !charge.shadow && matches!(judgement, Judgement::Refuse { .. });

@@ -372,7 +372,7 @@ impl<'a> Request<'a> {
         mode: Mode,
     ) -> Result<bool, StoreError> {
         let places: SmallVec<[usize; 4]> = places(lost).collect();
-        let modes = || places.iter().map(|place| self.charges[*place].on_failure);
+        let modes = || places.iter().map(|place| on_failure(&self.charges[*place]));
         if modes().any(|mode| mode == OnFailure::Closed) {
             return Err(StoreError::Unavailable);
         }
@@ -395,7 +395,7 @@ impl<'a> Request<'a> {
 
     /// The places of the charges that this node decides.
     fn local(&self, lost: &[Lost]) -> SmallVec<[usize; 4]> {
-        let local = |place: &usize| self.charges[*place].on_failure == OnFailure::Local;
+        let local = |place: &usize| on_failure(&self.charges[*place]) == OnFailure::Local;
         places(lost).filter(local).collect()
     }
 
@@ -525,11 +525,14 @@ impl<'a> Request<'a> {
         };
         for it in landed {
             for (place, charge) in it.piece.charges.iter().zip(&it.answer.charges) {
-                // What was taken and is given back is not worth remembering.
-                if let Some(state) = charge.state.filter(|_| !it.answer.admitted) {
-                    let key = self.charges[*place].key;
-                    remembered.note(key, state, it.answer.at, self.now);
-                }
+                let key = self.charges[*place].key;
+                // What was taken has been given back.
+                let state = if it.answer.admitted {
+                    charge.before
+                } else {
+                    charge.state
+                };
+                remembered.note(key, state, it.answer.at, self.now);
             }
         }
     }
@@ -545,13 +548,21 @@ fn address(node: &str) -> Option<Address> {
     })
 }
 
+/// What holds for a charge without Redis. One that never refuses does not close anything either.
+fn on_failure(charge: &Charge<'_>) -> OnFailure {
+    match charge.on_failure {
+        OnFailure::Closed if charge.shadow => OnFailure::Open,
+        mode => mode,
+    }
+}
+
 fn places(lost: &[Lost]) -> impl Iterator<Item = usize> {
     lost.iter()
         .flat_map(|lost| lost.piece.charges.iter().copied())
 }
 
 fn verdict(admitted: bool, lost: &[Lost], charges: &[Charge<'_>]) -> Verdict {
-    let strictest = places(lost).map(|place| charges[place].on_failure).max();
+    let strictest = places(lost).map(|place| on_failure(&charges[place])).max();
     Verdict {
         admitted,
         source: match strictest {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use redis::Value;
 use redis::aio::MultiplexedConnection;
-use tracing::warn;
 
 use crate::connect::within;
 
@@ -12,24 +11,26 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 /// The oldest version that has all we use.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// Warns of what would lose counters. A server that does not say, or does not let us ask, is believed
-/// to be well.
-pub(crate) async fn warn_of(connection: &MultiplexedConnection, name: &str) {
+/// What would lose counters. A server that does not say, or does not let us ask, is believed to be well.
+pub(crate) async fn warnings(connection: &MultiplexedConnection) -> Vec<String> {
+    let mut warnings = Vec::new();
     let Some(info) = info(connection, "everything").await else {
-        return;
+        return warnings;
     };
     let policy = field(&info, "maxmemory_policy");
     if let Some(policy) = policy.filter(|policy| drops_counters(policy)) {
-        warn!(
-            redis = %name,
+        warnings.push(format!(
             "maxmemory-policy is `{policy}`: when memory runs out, this server drops counters, and \
              limits start afresh; set it to `noeviction`"
-        );
+        ));
     }
     let version = field(&info, "redis_version").and_then(version);
-    if let Some(version) = version.filter(|version| *version < OLDEST) {
-        warn!(redis = %name, "version {}.{} is older than 6.2: not tried", version.0, version.1);
+    if let Some((major, minor)) = version.filter(|version| *version < OLDEST) {
+        warnings.push(format!(
+            "version {major}.{minor} is older than 6.2, with which Tollgate is not tried"
+        ));
     }
+    warnings
 }
 
 /// Keys that the server has evicted so far.

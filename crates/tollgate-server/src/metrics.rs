@@ -260,7 +260,9 @@ struct Latency {
     sum_us: AtomicU64,
 }
 
-const BOUNDS_US: [u64; 12] = [1, 2, 5, 10, 25, 50, 100, 250, 1_000, 5_000, 25_000, 100_000];
+const BOUNDS_US: [u64; 16] = [
+    1, 2, 5, 10, 25, 50, 100, 250, 1_000, 2_500, 5_000, 10_000, 15_000, 25_000, 55_000, 100_000,
+];
 
 impl Latency {
     fn observe(&self, micros: u64) {

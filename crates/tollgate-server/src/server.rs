@@ -18,7 +18,7 @@ use tracing::info;
 use crate::counters::Counters;
 use crate::doors::admin::Admin;
 use crate::doors::api::Api;
-use crate::doors::{Limits, listener};
+use crate::doors::{Limits, listener, token};
 use crate::metrics::Metrics;
 use crate::reload::{Hangup, Reload};
 use crate::source::Source;
@@ -35,7 +35,8 @@ pub struct Options {
     pub redis: Option<RedisUrl>,
     /// The token of the decision API; an empty one is none.
     pub api_token: Option<String>,
-    /// The token of the admin door; an empty one is none.
+    /// The token of the admin door; an empty one is none. If there is none, the door listens on this
+    /// machine only, and a token is made for it.
     pub admin_token: Option<String>,
     /// How long a client may take over the head of a request.
     pub head_timeout: Duration,
@@ -79,6 +80,7 @@ pub struct Server {
     engine: Arc<Engine>,
     api: Option<SocketAddr>,
     admin: Option<SocketAddr>,
+    made_token: Option<String>,
     doors: JoinSet<()>,
     admin_door: JoinSet<()>,
     background: JoinSet<()>,
@@ -124,7 +126,8 @@ impl Server {
         };
         let api = options.api.or(listen.api);
         let admin = options.admin.or(listen.admin);
-        check_doors(api, admin, &access, options.admin_token.as_deref())?;
+        let admin_token = options.admin_token.filter(|token| !token.is_empty());
+        check_doors(api, admin, &access, admin_token.as_deref())?;
 
         let mut background = JoinSet::new();
         let clock = options
@@ -146,6 +149,7 @@ impl Server {
             engine: engine.clone(),
             api: None,
             admin: None,
+            made_token: None,
             doors: JoinSet::new(),
             admin_door: JoinSet::new(),
             background,
@@ -167,10 +171,20 @@ impl Server {
         }
         if let Some(address) = admin {
             let (listener, address) = bind(address, "the admin door", "--admin").await?;
+            let token = match admin_token {
+                Some(token) => token,
+                None => {
+                    let made = token::made().context("cannot make a token for the admin door")?;
+                    server.made_token.insert(made).clone()
+                }
+            };
             let door = Admin {
+                engine: engine.clone(),
                 metrics: metrics.clone(),
                 ready,
                 stopping: stop,
+                token,
+                body_timeout: options.body_timeout,
             };
             let open = metrics.connections().clone();
             let serve = listener::serve(listener, Arc::new(door), limits, open, close);
@@ -197,6 +211,11 @@ impl Server {
     /// The address of the admin door.
     pub fn admin(&self) -> Option<SocketAddr> {
         self.admin
+    }
+
+    /// The token that was made for the admin door because none was given.
+    pub fn made_admin_token(&self) -> Option<&str> {
+        self.made_token.as_deref()
     }
 
     /// What decides.
@@ -287,7 +306,7 @@ fn check_doors(
             api.unwrap_or(DEFAULT_API)
         );
     }
-    if is_open(admin) && admin_token.is_none_or(str::is_empty) {
+    if is_open(admin) && admin_token.is_none() {
         bail!(
             "the admin door would be open to all on {}: set TOLLGATE_ADMIN_TOKEN (health and metrics \
              need no token even then), or listen on 127.0.0.1",

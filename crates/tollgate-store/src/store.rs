@@ -29,6 +29,12 @@ pub trait Store: Send + Sync {
         charged_at: Timestamp,
         now: Timestamp,
     ) -> Reply<'a, ()>;
+
+    /// Forgets what was spent of the buckets of these charges: they are full afterwards. Costs and limits
+    /// do not matter. A bucket that several keys share stays as it is: what it would get, others have spent.
+    ///
+    /// After an error some may be full and others not. It does no harm to do it again.
+    fn reset<'a>(&'a self, charges: &'a [Charge<'a>], now: Timestamp) -> Reply<'a, ()>;
 }
 
 /// Whether an admitted request is charged.

@@ -82,6 +82,12 @@ impl Full {
         at_once(self.store.credit(&charges, charged_at, now).wait()).unwrap();
     }
 
+    fn reset(&self, key: u64, now: Timestamp) {
+        let scope = key.to_be_bytes();
+        let charges = [charge(&self.limit, self.name, &scope, 0)];
+        at_once(self.store.reset(&charges, now).wait()).unwrap();
+    }
+
     /// A key that shares the bucket of this one. Takes a token, which is there again a minute later.
     fn lane_mate(&self, key: u64, now: Timestamp) -> u64 {
         let left = |mate| self.left(mate, now);
@@ -244,4 +250,27 @@ fn a_credit_for_a_bucket_that_is_gone_gives_a_lane_nothing() {
     assert_eq!(full.take(mate, 10, after(7)), Judgement::Admit);
     full.credit(0, 1, after(5), after(7));
     assert_eq!(full.left(mate, after(7)), 0);
+}
+
+#[test]
+fn a_reset_leaves_a_shared_bucket_alone() {
+    let full = Full::until(60);
+    let mate = full.lane_mate(1, START);
+    assert_eq!(full.take(1, 6, START), Judgement::Admit);
+    full.reset(1, START);
+    assert_eq!((full.left(1, START), full.left(mate, START)), (3, 3));
+}
+
+#[test]
+fn a_reset_moves_its_caller_out_of_a_shared_bucket_when_there_is_room() {
+    let full = Full::until(2);
+    let mate = full.lane_mate(1, START);
+    assert_eq!(full.take(1, 9, START), Judgement::Admit);
+    // The crowd is gone; of what the two share, three tokens have come back.
+    let later = START.saturating_add(3 * MINUTE_US);
+    assert_eq!((full.left(1, later), full.left(mate, later)), (3, 3));
+    full.reset(1, later);
+    assert_eq!((full.left(1, later), full.left(mate, later)), (10, 3));
+    assert_eq!(full.take(1, 10, later), Judgement::Admit);
+    assert_eq!((full.left(1, later), full.left(mate, later)), (0, 3));
 }

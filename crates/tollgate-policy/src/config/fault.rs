@@ -147,10 +147,12 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("`{}`", shown(text))
 }
 
-/// Text of the user's with control characters escaped, cut when long.
+/// Text of the user's with control characters escaped, cut when long, and without what may be the password
+/// of a URL that stands in the wrong place.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 64;
     let mut out = String::new();
+    let text = &without_credentials(text);
     for (count, c) in text.chars().enumerate() {
         if count == LONGEST {
             out.push('…');
@@ -163,6 +165,15 @@ pub(crate) fn shown(text: &str) -> String {
         }
     }
     out
+}
+
+/// A text with `***` for all between `://` and the last `@` behind it.
+pub fn without_credentials(text: &str) -> String {
+    let credentials = text.split_once("://").and_then(|(scheme, rest)| {
+        let (_, host) = rest.rsplit_once('@')?;
+        Some(format!("{scheme}://***@{host}"))
+    });
+    credentials.unwrap_or_else(|| text.to_owned())
 }
 
 /// Whether a character shows as itself: no control character, line separator, byte

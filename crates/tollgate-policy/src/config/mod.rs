@@ -31,7 +31,7 @@ mod yaml;
 mod tests;
 
 pub(crate) use fault::in_order;
-pub use fault::{Fault, Place, Spanned, did_you_mean};
+pub use fault::{Fault, Place, Spanned, did_you_mean, without_credentials};
 pub use file::{
     AllowEntry, AllowKey, Anonymous, BodyStyle, EncodedSlash, Enforcement, File, HeaderStyle,
     Identity, IdentityIp, KeyEntry, LimitShown, Listen, PathCase, Paths, Plan, Response, Route,

@@ -1,18 +1,11 @@
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Context, bail};
 use clap::Args;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::{Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http::{Method, Uri};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::net::TcpStream;
 
+use super::client::Client;
 use super::facts::FactArgs;
 use super::say;
 
@@ -51,63 +44,31 @@ struct Question<'a> {
     peek: bool,
 }
 
-/// A server that has not answered by then will not.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
 impl Check {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let asked = async { tokio::time::timeout(TIMEOUT, self.ask()).await };
-        let (status, body) = runtime
-            .block_on(asked)
-            .map_err(|_| anyhow::anyhow!("no answer from {} within 10 s", self.url))??;
-        let answer: Value = serde_json::from_slice(&body)
-            .with_context(|| format!("{} does not answer like Tollgate ({status})", self.url))?;
+        let client = Client {
+            url: &self.url,
+            token: self.token.as_deref(),
+        };
+        let question = Question {
+            facts: &self.facts,
+            peek: self.peek,
+        };
+        let body = serde_json::to_vec(&question)?;
+        let said = client.send(Method::POST, "/v1/check", body)?;
+        let answer = &said.json;
         if self.json {
-            say(&String::from_utf8_lossy(&body))?;
+            say(&said.text)?;
         } else if let Some(allowed) = answer["allowed"].as_bool() {
-            say(&in_words(allowed, &answer))?;
+            say(&in_words(allowed, answer))?;
         } else {
-            bail!(
-                "{status}: {}",
-                answer["detail"].as_str().unwrap_or("no detail")
-            );
+            return Err(said.problem());
         }
         Ok(match answer["allowed"].as_bool() {
             Some(true) => ExitCode::SUCCESS,
             Some(false) => ExitCode::FAILURE,
             None => ExitCode::from(2),
         })
-    }
-
-    async fn ask(&self) -> anyhow::Result<(StatusCode, Bytes)> {
-        if self.url.scheme_str() != Some("http") {
-            bail!("{} is not a URL such as http://127.0.0.1:8081", self.url);
-        }
-        let host = self.url.host().unwrap_or_default();
-        let port = self.url.port_u16().unwrap_or(80);
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let stream = TcpStream::connect((bare, port))
-            .await
-            .with_context(|| format!("cannot reach {}; is `tollgate serve` running?", self.url))?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(connection);
-        let question = Question {
-            facts: &self.facts,
-            peek: self.peek,
-        };
-        let mut request = Request::post("/v1/check")
-            .header(HOST, format!("{host}:{port}"))
-            .header(CONTENT_TYPE, "application/json");
-        if let Some(token) = &self.token {
-            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
-        }
-        let body = Full::new(Bytes::from(serde_json::to_vec(&question)?));
-        let response = sender.send_request(request.body(body)?).await?;
-        let status = response.status();
-        Ok((status, response.into_body().collect().await?.to_bytes()))
     }
 }
 

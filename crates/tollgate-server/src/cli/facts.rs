@@ -8,6 +8,18 @@ use tollgate_policy::Facts;
 #[derive(Debug, Args, Serialize)]
 #[command(next_help_heading = "Facts of the request")]
 pub(super) struct FactArgs {
+    #[command(flatten)]
+    #[serde(flatten)]
+    request: RequestArgs,
+    /// The cost asked for
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+    cost: u32,
+}
+
+/// The facts that tell which buckets a request is charged to.
+#[derive(Debug, Args, Serialize)]
+#[command(next_help_heading = "Facts of the request")]
+pub(super) struct RequestArgs {
     /// The tenant
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,22 +52,20 @@ pub(super) struct FactArgs {
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
-    /// The cost asked for
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
-    cost: u32,
 }
 
 impl FactArgs {
     pub(super) fn facts(&self) -> Facts<'_> {
+        let request = &self.request;
         Facts {
-            tenant: self.tenant.as_deref(),
-            plan: self.plan.as_deref(),
-            user: self.user.as_deref(),
-            client: self.client.as_deref(),
-            api_key: self.api_key.as_deref(),
-            ip: self.ip,
-            method: self.method.as_deref(),
-            path: self.path.as_deref(),
+            tenant: request.tenant.as_deref(),
+            plan: request.plan.as_deref(),
+            user: request.user.as_deref(),
+            client: request.client.as_deref(),
+            api_key: request.api_key.as_deref(),
+            ip: request.ip,
+            method: request.method.as_deref(),
+            path: request.path.as_deref(),
             cost: self.cost,
         }
     }

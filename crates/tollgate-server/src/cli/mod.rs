@@ -1,7 +1,9 @@
 //! The command line.
 
+mod buckets;
 mod check;
 mod check_config;
+mod client;
 mod explain;
 mod facts;
 mod serve;
@@ -11,6 +13,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+
+use tollgate_policy::config::without_credentials;
 
 use crate::source::Source;
 
@@ -32,6 +36,8 @@ enum Command {
     Explain(explain::Explain),
     /// Ask a running server for a decision
     Check(check::Check),
+    /// See how full the buckets of a running server are, and make them full
+    Buckets(buckets::Buckets),
 }
 
 #[derive(Debug, Args)]
@@ -52,12 +58,23 @@ impl ConfigArg {
 
 /// Runs the command line of this process. 0: done; 1: the answer is no; 2: it could not be done.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // A URL in the wrong place may hold a password.
+        Err(error) if error.use_stderr() && error.to_string().contains("://") => {
+            let told = error.to_string();
+            let told: Vec<String> = told.lines().map(without_credentials).collect();
+            let _ = writeln!(std::io::stderr(), "{}", told.join("\n"));
+            return ExitCode::from(2);
+        }
+        Err(error) => error.exit(),
+    };
     let done = match cli.command {
         Command::Serve(serve) => serve.run(),
         Command::CheckConfig(check) => check.run(),
         Command::Explain(explain) => explain.run(),
         Command::Check(check) => check.run(),
+        Command::Buckets(buckets) => buckets.run(),
     };
     match done {
         Ok(code) => code,

@@ -38,8 +38,8 @@ pub(super) struct Serve {
         hide_env_values = true
     )]
     api_token: Option<String>,
-    /// The token of the admin door, without which it listens on this machine only; health and metrics
-    /// are open without it
+    /// The token of the admin door, without which it listens on this machine only and a token is made;
+    /// health and metrics are open without it
     #[arg(
         long,
         value_name = "TOKEN",
@@ -70,7 +70,8 @@ impl Serve {
         let mut signals = StopSignals::new()?;
         let source = self.config.source();
         // Read here and not by the parser of arguments, which would show the password of a bad one.
-        let redis = self.redis.as_deref().map(str::parse).transpose();
+        let redis = self.redis.as_deref().filter(|url| !url.is_empty());
+        let redis = redis.map(str::parse).transpose();
         let redis = redis.context("--redis")?;
         let server = Server::start(Options {
             api: self.api,
@@ -110,6 +111,9 @@ fn announce(source: &Source, server: &Server) -> anyhow::Result<()> {
     }
     if let Some(admin) = server.admin() {
         say(&format!("  metrics       http://{admin}/metrics"))?;
+    }
+    if let Some(token) = server.made_admin_token() {
+        say(&format!("  admin token   {token}"))?;
     }
     Ok(())
 }

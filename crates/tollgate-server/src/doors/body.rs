@@ -1,9 +1,11 @@
+use std::fmt;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use serde::Deserialize;
 use tollgate_http::Problem;
 
 /// Of a body that is too long, this much is read and thrown away so that the client sees the answer.
@@ -17,6 +19,22 @@ pub(crate) async fn read(body: Incoming, max: usize, timeout: Duration) -> Resul
             StatusCode::REQUEST_TIMEOUT,
             format!("The body did not arrive within {timeout:?}."),
         )),
+    }
+}
+
+/// Reads a JSON object that is to be `what`. A list is not one, though serde would take its items for the
+/// fields in their order.
+pub(crate) fn read_object<'a, T: Deserialize<'a>>(
+    text: &'a [u8],
+    what: &str,
+) -> Result<T, Problem> {
+    let bad_input = |why: &dyn fmt::Display| {
+        let detail = format!("The body is not {what}: {why}.");
+        Problem::new(StatusCode::BAD_REQUEST, detail).with("reason", "bad_input")
+    };
+    match text.trim_ascii_start().first() {
+        None | Some(b'{') => serde_json::from_slice(text).map_err(|error| bad_input(&error)),
+        Some(_) => Err(bad_input(&"expected a JSON object")),
     }
 }
 

@@ -5,6 +5,8 @@ pub(crate) mod api;
 mod body;
 pub(crate) mod listener;
 mod patience;
+mod rejected;
 mod reply;
+pub(crate) mod token;
 
 pub(crate) use listener::Limits;

@@ -1,4 +1,4 @@
-use http::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -42,8 +42,26 @@ pub(crate) fn problem(problem: &Problem) -> Response<Full<Bytes>> {
     )
 }
 
+/// An error, with the headers that belong to its status; `allow` are the methods that would have been
+/// answered.
+pub(crate) fn failure(why: &Problem, allow: &'static str) -> Response<Full<Bytes>> {
+    let mut response = problem(why);
+    let headers = response.headers_mut();
+    match why.status {
+        StatusCode::METHOD_NOT_ALLOWED => {
+            headers.insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        StatusCode::UNAUTHORIZED => {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => return closing(response),
+        _ => {}
+    }
+    response
+}
+
 /// Asks the client to end the connection: what it has still to send is not wanted.
-pub(crate) fn closing(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
+fn closing(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
     let headers: &mut HeaderMap = response.headers_mut();
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
     response

@@ -11,6 +11,7 @@ mod access;
 mod ai_api;
 mod bad_input;
 mod batch;
+mod buckets;
 mod bytes;
 mod cli;
 mod cli_check;

@@ -6,44 +6,79 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
-use crate::served::until;
+use crate::served::{ANY_PORT, until};
 
 /// A running `tollgate serve`. It is killed, by its id, when the test lets go of it.
 pub(crate) struct Process {
     pub(crate) api: SocketAddr,
     pub(crate) admin: SocketAddr,
     child: Child,
-    stderr: Arc<Mutex<String>>,
+    stdout: Text,
+    stderr: Text,
 }
+
+/// What a process has printed so far, whole lines.
+type Text = Arc<Mutex<String>>;
 
 impl Process {
     /// Starts a server on free ports, and reads from what it prints where it listens.
     pub(crate) fn serve(args: &[&str]) -> Self {
-        let ports = ["serve", "--api", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-        let mut child = tollgate()
-            .args(ports)
-            .args(args)
+        Self::start(tollgate().arg("serve").args(args))
+    }
+
+    /// The same of a whole `serve` command, which may have an environment of its own.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .args(["--api", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let stderr = Arc::new(Mutex::new(String::new()));
+        let (stdout, stderr) = (Text::default(), Text::default());
+        collect(child.stdout.take().unwrap(), stdout.clone());
         collect(child.stderr.take().unwrap(), stderr.clone());
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut address_of = |page: &str| {
-            let line = lines.find_map(|line| line.ok().filter(|line| line.ends_with(page)));
-            let line = line.unwrap_or_else(|| panic!("no {page}: {}", stderr.lock().unwrap()));
-            let (_, address) = line.split_once("http://").unwrap();
-            address.trim_end_matches(page).parse().unwrap()
-        };
-        Self {
-            api: address_of("/v1/check"),
-            admin: address_of("/metrics"),
+        // Whole before it is waited for, so that it is killed when the wait is given up.
+        let mut process = Self {
+            api: ANY_PORT,
+            admin: ANY_PORT,
             child,
+            stdout,
             stderr,
+        };
+        (process.api, process.admin) = process.until_started();
+        process
+    }
+
+    /// Where it listens; fails the test if it has not said so after some 30 seconds.
+    fn until_started(&mut self) -> (SocketAddr, SocketAddr) {
+        for _ in 0..3000 {
+            // Asked before the look: what it printed before its end counts.
+            let ended = self.child.try_wait().unwrap();
+            if let (Some(api), Some(admin)) = (self.said("/v1/check"), self.said("/metrics")) {
+                return (api, admin);
+            }
+            if let Some(status) = ended {
+                panic!("it did not start: {status}\n{}", self.output());
+            }
+            thread::sleep(Duration::from_millis(10));
         }
+        panic!("it does not say where it listens:\n{}", self.output());
+    }
+
+    /// The address at which it says this page is.
+    fn said(&self, page: &str) -> Option<SocketAddr> {
+        let said = self.stdout.lock().unwrap();
+        let line = said.lines().find(|line| line.ends_with(page))?;
+        let (_, address) = line.split_once("http://")?;
+        Some(address.trim_end_matches(page).parse().unwrap())
+    }
+
+    /// All it has printed so far.
+    pub(crate) fn output(&self) -> String {
+        format!("{}{}", self.stdout.lock().unwrap(), self.stderr())
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -86,7 +121,7 @@ impl Drop for Process {
     }
 }
 
-fn collect(from: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
+fn collect(from: impl Read + Send + 'static, into: Text) {
     thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {
             let mut text = into.lock().unwrap();

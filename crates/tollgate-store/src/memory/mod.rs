@@ -33,6 +33,9 @@ use crate::sync::{Mutex, MutexGuard, lock, seeds};
 /// buckets, newcomers share the buckets of an overflow, 256 for each family of limits, by the hash of their
 /// key: they are limited together, those who have a bucket keep it, and nobody's spending is
 /// forgotten. When room returns, a newcomer's own bucket starts with what its shared one had spent.
+///
+/// A reset empties a shared bucket for nobody. Where there is room it moves the caller into a bucket of
+/// its own, which is full; where there is none, the caller shares on.
 pub struct MemoryStore {
     shards: Box<[Padded]>,
     shard_shift: u32,
@@ -259,6 +262,13 @@ impl MemoryStore {
         }
     }
 
+    fn forget(&self, charges: &[Charge<'_>], now: Timestamp) {
+        let mut held = self.hold(charges);
+        for bucket in &held.buckets {
+            held.shards[bucket.held].reset(bucket.print, now);
+        }
+    }
+
     /// Locks the shards of these charges, each once and in order.
     fn hold(&self, charges: &[Charge<'_>]) -> Held<'_> {
         let prints: SmallVec<[u64; 8]> = charges
@@ -377,6 +387,11 @@ impl Store for MemoryStore {
         now: Timestamp,
     ) -> Reply<'a, ()> {
         self.give_back(charges, charged_at, now);
+        Reply::Now(Ok(()))
+    }
+
+    fn reset<'a>(&'a self, charges: &'a [Charge<'a>], now: Timestamp) -> Reply<'a, ()> {
+        self.forget(charges, now);
         Reply::Now(Ok(()))
     }
 }

@@ -58,6 +58,18 @@ impl Shard {
         }
     }
 
+    /// Forgets what a bucket has spent. One that is shared is left alone: whoever is reset gets a place of
+    /// its own, if there is room, and keeps it until another needs it.
+    pub(super) fn reset(&mut self, print: u64, now: Timestamp) {
+        let found = self.table.find(print);
+        if found.is_none() && self.overflow.is_empty() {
+            return;
+        }
+        if let Some(at) = found.or_else(|| self.table.insert(print, now)) {
+            self.table.slot_mut(at).write(None, 0);
+        }
+    }
+
     /// Keeps the level `after`, in which the tokens `taken` are gone that were there before.
     pub(super) fn write(
         &mut self,

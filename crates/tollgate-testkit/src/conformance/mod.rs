@@ -34,6 +34,7 @@ pub mod change;
 pub mod clock;
 pub mod credit;
 pub mod random;
+pub mod reset;
 pub mod shadow;
 pub mod single;
 pub mod together;
@@ -116,6 +117,10 @@ macro_rules! store_conformance {
                 never_more_than_was_spent,
                 of_a_faded_window_gives_nothing,
                 creates_no_bucket;
+            reset:
+                makes_a_bucket_full,
+                leaves_other_buckets_alone,
+                of_an_unknown_bucket_does_nothing;
             random:
                 serial_run_agrees_with_the_model;
         }

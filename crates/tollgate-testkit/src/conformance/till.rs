@@ -109,6 +109,13 @@ impl<'s> Till<'s> {
         assert_eq!(answer, Ok(()));
     }
 
+    /// Makes the buckets of these charges full.
+    pub async fn reset(&self, pays: &[Pay], now: Timestamp) {
+        let scopes = scopes(pays);
+        let charges = charges(&self.family, pays, &scopes);
+        assert_eq!(self.store.reset(&charges, now).wait().await, Ok(()));
+    }
+
     /// Runs `f` on these charges as the store would see them.
     pub fn with_charges<T>(&self, pays: &[Pay], f: impl FnOnce(&[Charge<'_>]) -> T) -> T {
         f(&charges(&self.family, pays, &scopes(pays)))

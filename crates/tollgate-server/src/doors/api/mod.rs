@@ -3,26 +3,23 @@
 mod answer;
 mod question;
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ALLOW, AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use serde::Deserialize;
 use serde_json::value::RawValue;
-use subtle::ConstantTimeEq;
 use tollgate_engine::{Active, Decision, Engine};
 use tollgate_http::{Problem, refusal, status, write_headers};
-use tollgate_policy::Rejection;
 
 use self::answer::{Answer, BatchAnswer};
 use self::question::{BatchQuestion, Question};
 use super::listener::Door;
-use super::{body, reply};
+use super::rejected::rejected;
+use super::{body, reply, token};
 use crate::metrics::Metrics;
 use crate::server::Access;
 
@@ -32,8 +29,8 @@ const MAX_CHECK_BYTES: usize = 64 * 1024;
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
 /// The most checks in a batch.
 const MAX_BATCH: usize = 1000;
-/// What stands before a token.
-const SCHEME: &[u8] = b"Bearer ";
+/// What a body is said not to be.
+const CHECK: &str = "a check";
 
 pub(crate) struct Api {
     pub(crate) engine: Arc<Engine>,
@@ -56,23 +53,7 @@ impl Door for Api {
     async fn answer(&self, peer: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
         match self.route(peer, request).await {
             Ok(response) => response,
-            Err(problem) => {
-                let mut response = reply::problem(&problem);
-                let headers = response.headers_mut();
-                match problem.status {
-                    StatusCode::METHOD_NOT_ALLOWED => {
-                        headers.insert(ALLOW, HeaderValue::from_static("POST"));
-                    }
-                    StatusCode::UNAUTHORIZED => {
-                        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-                    }
-                    StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => {
-                        return reply::closing(response);
-                    }
-                    _ => {}
-                }
-                response
-            }
+            Err(problem) => reply::failure(&problem, "POST"),
         }
     }
 }
@@ -118,7 +99,7 @@ impl Api {
     }
 
     async fn check(&self, text: &[u8], reader: Reader) -> Result<Response<Full<Bytes>>, Problem> {
-        let question: Question<'_> = read_object(text)?;
+        let question: Question<'_> = body::read_object(text, CHECK)?;
         let active = self.engine.active();
         let decision = self.decide(&active, &question).await?;
         let options = active.policy().response();
@@ -140,7 +121,7 @@ impl Api {
 
     /// Every item is decided by itself, in order, all under the same policy.
     async fn check_batch(&self, text: &[u8]) -> Result<Response<Full<Bytes>>, Problem> {
-        let batch: BatchQuestion<'_> = read_object(text)?;
+        let batch: BatchQuestion<'_> = body::read_object(text, CHECK)?;
         if batch.checks.len() > MAX_BATCH {
             return Err(Problem::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -168,7 +149,7 @@ impl Api {
         active: &'p Active,
         item: &'p RawValue,
     ) -> Result<Decision<'p>, Problem> {
-        let question: Question<'p> = read_object(item.get().as_bytes())?;
+        let question: Question<'p> = body::read_object(item.get().as_bytes(), CHECK)?;
         self.decide(active, &question).await
     }
 
@@ -182,15 +163,7 @@ impl Api {
         let decided = self.engine.check(active, &facts, question.mode()).await;
         let micros = self.engine.clock().now().micros_since(start);
         self.metrics.decided(micros);
-        decided.map_err(|rejection| {
-            let problem = match rejection {
-                Rejection::UnknownKey => {
-                    Problem::new(StatusCode::UNAUTHORIZED, rejection.to_string())
-                }
-                _ => Problem::new(StatusCode::BAD_REQUEST, rejection.to_string()),
-            };
-            problem.with("reason", reason(&rejection))
-        })
+        decided.map_err(|rejection| rejected(&rejection))
     }
 }
 
@@ -201,16 +174,8 @@ impl Access {
         if ip.is_loopback() || self.peers.iter().any(|net| net.contains(&ip)) {
             return true;
         }
-        let (Some(token), Some(sent)) = (&self.token, authorization) else {
-            return false;
-        };
-        // The name of a scheme may be written in any case.
-        match sent.split_at_checked(SCHEME.len()) {
-            Some((scheme, sent)) if scheme.eq_ignore_ascii_case(SCHEME) => {
-                sent.ct_eq(token.as_bytes()).into()
-            }
-            _ => false,
-        }
+        let bears = |token: &String| token::bears(authorization, token);
+        self.token.as_ref().is_some_and(bears)
     }
 }
 
@@ -222,31 +187,6 @@ fn reader(query: Option<&str>, batch: bool) -> Result<Reader, Problem> {
             StatusCode::BAD_REQUEST,
             "The only query is `?answer=client`, on /v1/check.",
         )),
-    }
-}
-
-/// Reads a JSON object. A list is not one, though serde would take its items for the fields in their
-/// order.
-fn read_object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
-    match text.trim_ascii_start().first() {
-        None | Some(b'{') => serde_json::from_slice(text).map_err(|error| bad_input(&error)),
-        Some(_) => Err(bad_input(&"expected a JSON object")),
-    }
-}
-
-fn bad_input(why: &dyn fmt::Display) -> Problem {
-    let detail = format!("The body is not a check: {why}.");
-    Problem::new(StatusCode::BAD_REQUEST, detail).with("reason", "bad_input")
-}
-
-fn reason(rejection: &Rejection) -> &'static str {
-    match rejection {
-        Rejection::UnknownKey => "unknown_key",
-        Rejection::UnknownPlan(_) => "unknown_plan",
-        Rejection::UnknownTenant(_) => "unknown_tenant",
-        Rejection::KeyMismatch(_) => "key_mismatch",
-        Rejection::Path(_) => "ambiguous_path",
-        Rejection::Method => "bad_method",
     }
 }
 

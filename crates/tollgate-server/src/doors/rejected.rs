@@ -1,0 +1,23 @@
+use http::StatusCode;
+use tollgate_http::Problem;
+use tollgate_policy::Rejection;
+
+/// What is said to facts that make no request.
+pub(crate) fn rejected(rejection: &Rejection) -> Problem {
+    let status = match rejection {
+        Rejection::UnknownKey => StatusCode::UNAUTHORIZED,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    Problem::new(status, rejection.to_string()).with("reason", reason(rejection))
+}
+
+fn reason(rejection: &Rejection) -> &'static str {
+    match rejection {
+        Rejection::UnknownKey => "unknown_key",
+        Rejection::UnknownPlan(_) => "unknown_plan",
+        Rejection::UnknownTenant(_) => "unknown_tenant",
+        Rejection::KeyMismatch(_) => "key_mismatch",
+        Rejection::Path(_) => "ambiguous_path",
+        Rejection::Method => "bad_method",
+    }
+}
