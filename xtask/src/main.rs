@@ -6,6 +6,7 @@
 )]
 
 mod command;
+mod faults;
 mod run;
 mod test;
 mod tidy;
@@ -23,6 +24,8 @@ Usage: cargo xtask <COMMAND>
   test          everything that has to pass: format, lints, tidiness, tests, docs, fuzz targets
   tidy          only the house rules that no other tool knows
   bench [ARGS]  measure against peers and print a table; `bench --help` tells more
+  faults [NAME…]
+                break Redis under nodes in every way and print a table; `faults --list` names the ways
   schema        write docs/config.schema.json anew";
 
 fn main() -> ExitCode {
@@ -46,6 +49,7 @@ fn chore() -> Result<()> {
         "test" => test::test(),
         "tidy" => tidy::tidy(),
         "bench" => bench(args),
+        "faults" => faults::faults(args),
         "schema" => schema(),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");

@@ -1,0 +1,20 @@
+//! `cargo xtask faults`: nodes under load while their Redis is broken.
+
+use anyhow::Result;
+
+use crate::command::{cargo, root};
+
+pub(crate) fn faults(args: &[String]) -> Result<()> {
+    cargo(&["build", "--release", "--package", "tollgate-server"]).run()?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), Into::into);
+    let binary = root().join(target).join("release/tollgate");
+    let faults = cargo(&[
+        "run",
+        "--release",
+        "--manifest-path",
+        "faults/Cargo.toml",
+        "--",
+        "--tollgate",
+    ]);
+    faults.args([binary]).args(args).run()
+}
