@@ -57,9 +57,12 @@ const STEPS: &[Step] = &[
     ("fuzz targets", || {
         cargo(&["build", "--manifest-path", "fuzz/Cargo.toml"]).run()
     }),
-    ("benchmarks build", || {
-        let clippy = cargo(&["clippy", "--manifest-path", "bench/Cargo.toml"]);
-        clippy.args(["--", "-D", "warnings"]).run()
+    ("benchmarks and fault runs build", || {
+        for manifest in ["bench/Cargo.toml", "faults/Cargo.toml"] {
+            let clippy = cargo(&["clippy", "--manifest-path", manifest]);
+            clippy.args(["--", "-D", "warnings"]).run()?;
+        }
+        Ok(())
     }),
     ("licences", deny),
 ];

@@ -1,6 +1,5 @@
 //! The map of a cluster, kept up to date.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::connect::{Address, within};
 use crate::jitter::jittered;
 use crate::key::KeyName;
 use crate::lane::Shared;
-use crate::shards::{Map, Running, Shards};
+use crate::shards::{Map, NOBODY, Running, Shards};
 use crate::slot::SLOTS;
 
 /// How often the map is read anyway.
@@ -78,7 +77,7 @@ impl Cartographer {
     /// The map, from whichever node gives it: over connections that are open, else from the seeds.
     async fn read(&self) -> Option<Vec<Range>> {
         let known: Vec<Address> = match &*self.shards.map() {
-            Map::Cluster { primaries, .. } => primaries.keys().cloned().collect(),
+            Map::Cluster { primaries, .. } => primaries.iter().map(|(at, _)| at.clone()).collect(),
             Map::One(_) => Vec::new(),
         };
         for address in &known {
@@ -104,22 +103,34 @@ impl Cartographer {
         let Map::Cluster { primaries: old, .. } = &*self.shards.map() else {
             return;
         };
-        let mut primaries: HashMap<Address, Arc<Running>> = HashMap::new();
-        let mut slots = vec![None; usize::from(SLOTS)];
+        let mut primaries: Vec<(Address, Arc<Running>)> = Vec::new();
+        let mut slots = vec![NOBODY; usize::from(SLOTS)];
         for range in ranges {
-            let running = primaries.entry(range.primary.clone()).or_insert_with(|| {
-                old.get(&range.primary).cloned().unwrap_or_else(|| {
-                    let canary = KeyName::canary(&self.prefix, range.first);
-                    Running::fixed(&self.shared, range.primary.clone(), canary)
-                })
+            let known = primaries.iter().position(|(at, _)| *at == range.primary);
+            let place = known.unwrap_or_else(|| {
+                primaries.push((range.primary.clone(), self.way_to(range, old)));
+                primaries.len() - 1
             });
-            for slot in range.first..=range.last {
-                if let Some(place) = slots.get_mut(usize::from(slot)) {
-                    *place = Some(running.clone());
-                }
+            let place = u16::try_from(place).unwrap_or(NOBODY);
+            for slot in range.first..=range.last.min(SLOTS - 1) {
+                slots[usize::from(slot)] = place;
+            }
+        }
+        for (address, _) in old {
+            if !primaries.iter().any(|(at, _)| at == address) {
+                info!(redis = %address, "no longer a primary of the cluster");
             }
         }
         self.shards.replace(Map::Cluster { primaries, slots });
+    }
+
+    fn way_to(&self, range: &Range, old: &[(Address, Arc<Running>)]) -> Arc<Running> {
+        if let Some((_, running)) = old.iter().find(|(at, _)| *at == range.primary) {
+            return running.clone();
+        }
+        info!(redis = %range.primary, "a primary of the cluster");
+        let canary = KeyName::canary(&self.prefix, range.first);
+        Running::fixed(&self.shared, range.primary.clone(), canary)
     }
 }
 

@@ -170,14 +170,17 @@ impl Heart {
         else {
             return;
         };
-        if self.seen.as_ref().is_some_and(|seen| *seen != found) {
+        // The mark may have been evicted, and the rest be there.
+        if self.seen.as_ref().is_some_and(|seen| *seen != found) && !self.look_for_evictions().await
+        {
             self.inner.shared.stats.data_losses.increment();
             warn!("Redis has lost its data since it was last seen: limits start afresh");
         }
         self.seen = Some(found);
     }
 
-    async fn look_for_evictions(&mut self) {
+    /// Whether there were any since the last look.
+    async fn look_for_evictions(&mut self) -> bool {
         let mut sum = 0;
         for lane in self.inner.shards.lanes() {
             if let Some(connection) = lane.connection()
@@ -192,7 +195,9 @@ impl Heart {
             let more = sum - before;
             self.inner.shared.stats.evictions.add(more);
             warn!("Redis has evicted {more} keys for want of memory: some limits start afresh");
+            return true;
         }
+        false
     }
 }
 

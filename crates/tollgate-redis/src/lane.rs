@@ -1,5 +1,6 @@
 //! One server: its connection, what is sent over it, and whether it is asked at all.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -88,6 +89,10 @@ const RECONNECT_EVERY: Duration = Duration::from_millis(500);
 /// Calls in a row that have to be answered in time before a server is asked again.
 const PROOFS: usize = 3;
 const BETWEEN_PROOFS: Duration = Duration::from_millis(20);
+/// A server that fails again before this is thought to be ill.
+const LASTING: Duration = Duration::from_secs(1);
+/// Each relapse doubles the proofs, up to 48, which take a second.
+const MAX_RELAPSES: u32 = 4;
 /// How often a server that nobody asks is asked whether it is there.
 const PULSE_EVERY: Duration = Duration::from_millis(500);
 /// How much longer than until it is full a bucket is kept: moments differ a little between nodes.
@@ -150,20 +155,24 @@ impl Lane {
     /// Connects, serves, and begins again whenever the server fails. Ends only with its task.
     pub(crate) async fn run(self: Arc<Self>) {
         let mut trouble = Trail::default();
+        let mut relapses = 0;
         let mut address = self.address.clone();
         loop {
             let to = address.borrow_and_update().clone();
             let proven = match &to {
-                Some(to) => self.connect_and_prove(to).await,
+                Some(to) => self.connect_and_prove(to, PROOFS << relapses).await,
                 None => Err("no server is known".to_owned()),
             };
             match proven {
                 Ok(connection) => {
-                    if std::mem::take(&mut trouble).told.is_some() {
-                        info!(redis = %self.name(), "Redis decides again");
-                    }
                     self.warn_of_settings(&connection).await;
-                    let cause = self.serve(connection, &mut address).await;
+                    let (cause, lasted) = self.serve(connection, &mut address, &mut trouble).await;
+                    // One that keeps failing has to prove more, so that nobody waits for it in vain.
+                    relapses = if lasted {
+                        0
+                    } else {
+                        MAX_RELAPSES.min(relapses + 1)
+                    };
                     self.set_connection(None);
                     self.shared.stats.trips.increment();
                     self.shared.map_is_stale.notify_one();
@@ -182,10 +191,14 @@ impl Lane {
     }
 
     /// A connection over which the script was run in time, several times, writing something.
-    async fn connect_and_prove(&self, to: &Address) -> Result<MultiplexedConnection, String> {
+    async fn connect_and_prove(
+        &self,
+        to: &Address,
+        proofs: usize,
+    ) -> Result<MultiplexedConnection, String> {
         self.shared.stats.connects.increment();
         let connection = self.shared.dialer.dial(to).await.map_err(in_words)?;
-        for proof in 0..PROOFS {
+        for proof in 0..proofs {
             if proof > 0 {
                 tokio::time::sleep(BETWEEN_PROOFS).await;
             }
@@ -247,12 +260,14 @@ impl Lane {
         }
     }
 
-    /// Sends what waits, until the breaker trips or the server moves. Says why it ended.
+    /// Sends what waits, until the breaker trips or the server moves. Says why it ended, and whether it
+    /// lasted.
     async fn serve(
         self: &Arc<Self>,
         connection: MultiplexedConnection,
         address: &mut watch::Receiver<Option<Address>>,
-    ) -> String {
+        trouble: &mut Trail,
+    ) -> (String, bool) {
         *self.breaker.lock().unwrap_or_else(PoisonError::into_inner) = Breaker::default();
         self.set_connection(Some(connection.clone()));
         self.queue.open();
@@ -264,18 +279,32 @@ impl Lane {
         }
         let mut pulse = JoinSet::new();
         pulse.spawn(self.clone().pulse(connection));
-        let cause = tokio::select! {
-            Some(ended) = senders.join_next() => ended.unwrap_or_else(|error| error.to_string()),
-            Some(ended) = pulse.join_next() => ended.unwrap_or_else(|error| error.to_string()),
-            changed = address.changed() => match changed {
-                Ok(()) => "another server is the primary now".to_owned(),
-                Err(_) => "it is no longer part of the cluster".to_owned(),
-            },
+        let mut lasting = pin!(tokio::time::sleep(LASTING));
+        let mut lasted = false;
+        let cause = loop {
+            tokio::select! {
+                Some(ended) = senders.join_next() => {
+                    break ended.unwrap_or_else(|error| error.to_string());
+                }
+                Some(ended) = pulse.join_next() => {
+                    break ended.unwrap_or_else(|error| error.to_string());
+                }
+                changed = address.changed() => break match changed {
+                    Ok(()) => "another server is the primary now".to_owned(),
+                    Err(_) => "it is no longer part of the cluster".to_owned(),
+                },
+                () = &mut lasting, if !lasted => {
+                    lasted = true;
+                    if std::mem::take(trouble).told.is_some() {
+                        info!(redis = %self.name(), "Redis decides again");
+                    }
+                }
+            }
         };
         self.queue.close();
         // What is under way ends by its deadline.
         while senders.join_next().await.is_some() {}
-        cause
+        (cause, lasted)
     }
 
     /// One call after the other. Says why it ended.
@@ -477,20 +506,20 @@ impl Lane {
     /// Asks the server now and then whether it is there, so that a loss is noticed before somebody
     /// waits for it. Says why it ended.
     async fn pulse(self: Arc<Self>, connection: MultiplexedConnection) -> String {
+        // Not noted with the calls: a server that answers this may still fail those.
+        let mut late = Breaker::default();
         loop {
             tokio::time::sleep(jittered(PULSE_EVERY)).await;
             let mut connection = connection.clone();
             let ping = redis::cmd("PING");
             let pong = connection.send_packed_command(&ping);
             let failed = match tokio::time::timeout(self.shared.deadline, pong).await {
-                Ok(Ok(_)) => None,
+                Ok(Ok(_)) => false,
                 Ok(Err(error)) => return in_words(error),
-                Err(_) => Some("it answers too slowly"),
+                Err(_) => true,
             };
-            if let Some(cause) = failed
-                && self.note(true)
-            {
-                return cause.to_owned();
+            if late.trips(failed) {
+                return "it answers too slowly".to_owned();
             }
         }
     }

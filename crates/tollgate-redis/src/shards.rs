@@ -1,6 +1,5 @@
 //! Which server holds which bucket.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -23,11 +22,14 @@ pub(crate) enum Map {
     One(Arc<Running>),
     /// The primaries of a cluster.
     Cluster {
-        primaries: HashMap<Address, Arc<Running>>,
-        /// The primary of each slot; an empty list when nothing is known yet.
-        slots: Vec<Option<Arc<Running>>>,
+        primaries: Vec<(Address, Arc<Running>)>,
+        /// The place among the primaries of each slot's; [`NOBODY`] if it has none.
+        slots: Vec<u16>,
     },
 }
+
+/// The place of a primary that is not known.
+pub(crate) const NOBODY: u16 = u16::MAX;
 
 /// A lane and the task that serves it, which ends with this.
 pub(crate) struct Running {
@@ -95,7 +97,7 @@ impl Shards {
         match &**self.map.load() {
             Map::One(running) => vec![running.lane.clone()],
             Map::Cluster { primaries, .. } => {
-                primaries.values().map(|it| it.lane.clone()).collect()
+                primaries.iter().map(|(_, it)| it.lane.clone()).collect()
             }
         }
     }
@@ -104,8 +106,9 @@ impl Shards {
     pub(crate) fn lane(&self, slot: u16) -> Option<Arc<Lane>> {
         match &**self.map.load() {
             Map::One(running) => Some(running.lane.clone()),
-            Map::Cluster { slots, .. } => {
-                let running = slots.get(usize::from(slot))?.as_ref()?;
+            Map::Cluster { primaries, slots } => {
+                let place = *slots.get(usize::from(slot))?;
+                let (_, running) = primaries.get(usize::from(place))?;
                 Some(running.lane.clone())
             }
         }
@@ -120,19 +123,33 @@ impl Shards {
     pub(crate) fn at(&self, address: &Address) -> Option<Arc<Lane>> {
         match &**self.map.load() {
             Map::One(_) => None,
-            Map::Cluster { primaries, .. } => Some(primaries.get(address)?.lane.clone()),
+            Map::Cluster { primaries, .. } => {
+                let (_, running) = primaries.iter().find(|(at, _)| at == address)?;
+                Some(running.lane.clone())
+            }
         }
     }
 
     /// A slot was found to have moved to a primary that is known.
     pub(crate) fn moved(&self, slot: u16, to: &Address) {
+        let is_news = |map: &Map| match map {
+            Map::One(_) => None,
+            Map::Cluster { primaries, slots } => {
+                let place = primaries.iter().position(|(at, _)| at == to)?;
+                let place = u16::try_from(place).ok()?;
+                (*slots.get(usize::from(slot))? != place).then_some(place)
+            }
+        };
+        if is_news(&self.map.load()).is_none() {
+            return;
+        }
         self.map.rcu(|map| {
+            let news = is_news(map);
             let mut map = Map::clone(map);
-            if let Map::Cluster { primaries, slots } = &mut map
-                && let Some(running) = primaries.get(to)
+            if let (Some(news), Map::Cluster { slots, .. }) = (news, &mut map)
                 && let Some(place) = slots.get_mut(usize::from(slot))
             {
-                *place = Some(running.clone());
+                *place = news;
             }
             map
         });
@@ -142,7 +159,7 @@ impl Shards {
 /// A map of no slots.
 pub(crate) fn empty_cluster() -> Map {
     Map::Cluster {
-        primaries: HashMap::new(),
-        slots: vec![None; usize::from(SLOTS)],
+        primaries: Vec::new(),
+        slots: vec![NOBODY; usize::from(SLOTS)],
     }
 }
