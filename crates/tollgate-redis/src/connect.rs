@@ -67,6 +67,12 @@ impl Dialer {
         self
     }
 
+    /// The same for sentinels that know neither user nor password, though their servers do.
+    pub(crate) fn without_credentials(mut self) -> Self {
+        self.settings = RedisConnectionInfo::default();
+        self
+    }
+
     /// Connects, within the time for it.
     pub(crate) async fn dial(&self, to: &Address) -> Result<MultiplexedConnection, RedisError> {
         let config = AsyncConnectionConfig::new()

@@ -42,17 +42,24 @@ async fn settle_some(inner: &Inner) {
         }
         match send(inner, key, &debt, cost) {
             Some(ticket) => waiting.push((ticket, key, debt, cost)),
-            None => inner.local.owe_again(key, debt),
+            None => owe_again(inner, key, &debt, cost),
         }
     }
     for (ticket, key, debt, cost) in waiting {
         match ticket.answer.await {
             Ok(Ok(_)) => inner.shared.stats.settled.add(cost),
             // Not executed: later.
-            Ok(Err(failure)) if failure != Failure::Unknown => inner.local.owe_again(key, debt),
+            Ok(Err(failure)) if failure != Failure::Unknown => owe_again(inner, key, &debt, cost),
             // Perhaps executed: never twice.
             _ => inner.shared.stats.debts_dropped.increment(),
         }
+    }
+}
+
+/// Puts a debt back that could not be made good, on top of what is owed since.
+fn owe_again(inner: &Inner, key: KeyName, debt: &Debt, cost: u64) {
+    if !inner.local.owe(key, &debt.limit, cost, (inner.now)()) {
+        inner.shared.stats.debts_dropped.increment();
     }
 }
 
@@ -72,6 +79,7 @@ fn send(inner: &Inner, key: KeyName, debt: &Debt, cost: u64) -> Option<Ticket> {
             traces: Vec::new(),
         },
         slot,
+        alone: false,
         asking: false,
         now,
         reply,

@@ -98,7 +98,7 @@ const PULSE_EVERY: Duration = Duration::from_millis(500);
 /// How much longer than until it is full a bucket is kept: moments differ a little between nodes.
 const TTL_SLACK_MS: u64 = 2_000;
 /// The same when it is the nodes that tell the time.
-const CLIENT_TTL_SLACK_MS: u64 = 30_000;
+const CLIENT_TTL_SLACK_MS: u64 = 25_000;
 
 impl Lane {
     pub(crate) fn new(
@@ -324,7 +324,7 @@ impl Lane {
         batch: &mut Vec<Job>,
     ) -> Option<String> {
         // Only keys of one slot may be in a call. A stable sort keeps the order of what is asked.
-        batch.sort_by_key(|job| (job.slot, job.asking));
+        batch.sort_by_key(|job| job.slot);
         let now = match self.shared.clock {
             ScriptClock::Server => None,
             ScriptClock::Client => {
@@ -333,7 +333,7 @@ impl Lane {
             }
         };
         let mut groups: SmallVec<[Group; 1]> = batch
-            .chunk_by(|one, other| (one.slot, one.asking) == (other.slot, other.asking))
+            .chunk_by(|one, other| one.slot == other.slot && !one.alone && !other.alone)
             .map(|jobs| self.group(jobs, now))
             .collect();
         let stats = &self.shared.stats;

@@ -112,14 +112,6 @@ impl Local {
             .collect()
     }
 
-    /// Puts a debt back that could not be made good.
-    pub(crate) fn owe_again(&self, key: KeyName, debt: Debt) {
-        let mut debts = self.debts();
-        if debts.len() < MAX_DEBTS {
-            debts.entry(key).or_insert(debt);
-        }
-    }
-
     /// Buckets that something is owed to.
     pub(crate) fn debt_count(&self) -> usize {
         self.debts().len()

@@ -13,6 +13,8 @@ use crate::part::{Answer, Part};
 pub(crate) struct Job {
     pub(crate) part: Part,
     pub(crate) slot: u16,
+    /// Its slot is on the move, and it would hold up others.
+    pub(crate) alone: bool,
     /// The slot is on its way here: the server has to be told that we know.
     pub(crate) asking: bool,
     /// When it was asked, by this node's clock.

@@ -293,6 +293,8 @@ impl<'a> Request<'a> {
         let sent = lane.queue.push(|reply| Job {
             part,
             slot: piece.slot,
+            // Sent on before: its slot is on the move.
+            alone: hops > 0,
             asking,
             now: self.now,
             reply,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use redis::Value;
 use redis::aio::{MultiplexedConnection, PubSubStream};
+use redis::{ErrorKind, Value};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -75,12 +75,18 @@ impl Watcher {
     }
 
     async fn meet(&self, address: &Address) -> Option<(Sentinel, Address)> {
+        let strangers = self.dialer.clone().without_credentials();
+        let (mut news, dialer) = match self.dialer.listen(address).await {
+            Ok(news) => (news, &self.dialer),
+            Err(error) if error.kind() == ErrorKind::AuthenticationFailed => {
+                (strangers.listen(address).await.ok()?, &strangers)
+            }
+            Err(_) => return None,
+        };
         // First listen, so that nothing is missed behind the question.
-        let mut news = self.dialer.listen(address).await.ok()?;
-        within(TIMEOUT, news.subscribe("+switch-master"))
-            .await
-            .ok()?;
-        let mut questions = self.dialer.dial(address).await.ok()?;
+        let listening = within(TIMEOUT, news.subscribe("+switch-master")).await;
+        listening.ok()?;
+        let mut questions = dialer.dial(address).await.ok()?;
         let primary = self.ask(&mut questions).await?;
         let news = news.into_on_message();
         Some((Sentinel { questions, news }, primary))

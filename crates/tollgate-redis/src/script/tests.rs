@@ -22,7 +22,8 @@ const FAMILY: &str = "script";
 
 /// A server that knows the script.
 struct Lab {
-    server: RedisServer,
+    /// Ends with the lab.
+    _server: RedisServer,
     connection: Connection,
 }
 
@@ -43,7 +44,10 @@ impl Lab {
         let load = cmd("SCRIPT").arg("LOAD").arg(SOURCE).to_owned();
         let sha1: String = load.query(&mut connection).unwrap();
         assert_eq!(sha1, SHA1, "the script was changed: this is its new SHA1");
-        Self { server, connection }
+        Self {
+            _server: server,
+            connection,
+        }
     }
 
     /// Decides the parts in one call.

@@ -4,9 +4,9 @@
 
 use tollgate_redis::{Clock, Options};
 use tollgate_store::Store;
-use tollgate_testkit::redis::{RedisCluster, RedisServer, SentinelTrio, valkey_server};
+use tollgate_testkit::redis::{RedisCluster, RedisServer, SentinelTrio};
 
-use crate::started::{block_on, options, store};
+use crate::started::{block_on, options, store, valkey};
 
 fn on(url: &str, case: impl AsyncFnOnce(&dyn Store)) {
     block_on(async {
@@ -38,14 +38,6 @@ fn on_valkey(server: &Option<RedisServer>, case: impl AsyncFnOnce(&dyn Store)) {
     if let Some(server) = server {
         on(&server.url(), case);
     }
-}
-
-fn valkey() -> Option<RedisServer> {
-    let binary = valkey_server();
-    if binary.is_none() {
-        println!("left out: there is no valkey-server");
-    }
-    binary.map(|binary| RedisServer::builder().binary(binary).start())
 }
 
 tollgate_testkit::store_conformance!(standalone: RedisServer::start() => on_server);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tollgate_core::Timestamp;
 use tollgate_redis::{Options, RedisStore};
 use tollgate_testkit::conformance::START;
+use tollgate_testkit::redis::{RedisServer, valkey_server};
 
 /// Runs a test's future on a runtime like the server's.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -45,6 +46,27 @@ pub(crate) async fn wait_until_up(store: &RedisStore) {
     panic!("not up within 10 s: {:?}", store.shards());
 }
 
-pub(crate) fn after(micros: u64) -> Timestamp {
-    START.saturating_add(micros)
+/// Options for a test in real time.
+pub(crate) fn in_real_time(url: &str) -> Options {
+    Options {
+        now: Arc::new(real_now),
+        ..options(url)
+    }
+}
+
+/// The time that it is.
+#[expect(clippy::disallowed_methods, reason = "Redis has a clock of its own")]
+pub(crate) fn real_now() -> Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let micros = since.unwrap().as_micros();
+    Timestamp::from_micros(micros.try_into().unwrap())
+}
+
+/// A Valkey, if there is one on this machine.
+pub(crate) fn valkey() -> Option<RedisServer> {
+    let binary = valkey_server();
+    if binary.is_none() {
+        println!("left out: there is no valkey-server");
+    }
+    binary.map(|binary| RedisServer::builder().binary(binary).start())
 }
