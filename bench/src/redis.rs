@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -77,13 +77,19 @@ struct Lab {
 }
 
 pub(crate) fn run(effort: Effort, table: &mut Table, bars: &mut Bars) -> anyhow::Result<()> {
-    let lab = Lab::start()?;
+    let lab = Lab::start(Runtime::new()?)?;
     for limits in [1, 4] {
         for callers in CALLERS {
             lab.compare(limits, callers, effort, table, bars);
         }
     }
-    lab.latency(effort, table, bars);
+    drop(lab);
+    // One thread: with Redis and whoever sends, there are as many as this is measured on elsewhere.
+    let one = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    Lab::start(one)?.latency(effort, table, bars);
     Ok(())
 }
 
@@ -91,9 +97,8 @@ pub(crate) fn run(effort: Effort, table: &mut Table, bars: &mut Bars) -> anyhow:
 type Turn = (f64, f64);
 
 impl Lab {
-    fn start() -> anyhow::Result<Self> {
+    fn start(runtime: Runtime) -> anyhow::Result<Self> {
         let server = RedisServer::start();
-        let runtime = Runtime::new()?;
         let clock = Arc::new(SystemClock::new());
         let now = clock.clone();
         let options = Options {
@@ -193,44 +198,53 @@ impl Lab {
         (checks / elapsed, used / checks)
     }
 
-    /// What a check takes at half of what 64 callers can do.
+    /// What a check takes at half of what 64 callers can do, arriving evenly.
     fn latency(&self, effort: Effort, table: &mut Table, bars: &mut Bars) {
-        const SENDERS: u32 = 64;
         for limits in [1, 4] {
             let (full, _) = self.turn(Contender::Tollgate, limits, 64, effort.http_turn);
-            let gap = Duration::from_secs_f64(f64::from(SENDERS) * 2.0 / full);
-            let callers = (0..SENDERS).map(|_| self.caller(Contender::Tollgate, limits));
-            let callers: Vec<Caller> = callers.collect();
-            let mut micros: Vec<f64> = self.runtime.block_on(async {
-                let mut tasks = tokio::task::JoinSet::new();
-                for (sender, mut one) in (0..SENDERS).zip(callers) {
-                    let turn = effort.http_turn;
-                    tasks.spawn(async move {
-                        let began = Instant::now();
-                        let mut taken = Vec::new();
-                        let mut user = u64::from(sender) * 7919;
-                        let mut pace = tokio::time::interval(gap);
-                        tokio::time::sleep(gap * sender / SENDERS).await;
-                        while began.elapsed() < turn {
-                            pace.tick().await;
-                            user = (user * 48_271 + 11) % USERS;
-                            let asked = Instant::now();
-                            one.check(user).await;
-                            taken.push(asked.elapsed().as_secs_f64() * 1e6);
-                        }
-                        taken
-                    });
-                }
-                tasks.join_all().await.concat()
-            });
-            micros.sort_unstable_by(f64::total_cmp);
-            let at = |share: f64| micros[((micros.len() - 1) as f64 * share) as usize];
+            let turns: Vec<Vec<f64>> = (0..effort.http_rounds)
+                .map(|_| self.pace(limits, full / 2.0, effort.http_turn))
+                .collect();
+            let at = |share: f64| {
+                let of = |micros: &Vec<f64>| micros[((micros.len() - 1) as f64 * share) as usize];
+                median(turns.iter().map(of).collect())
+            };
             let what = format!("Redis, {limits} limits, half load");
             for (unit, share) in [("p50 us", 0.5), ("p95 us", 0.95), ("p99 us", 0.99)] {
                 table.push(Row::figure(&what, unit, at(share)));
             }
             bars.redis_latency(limits, at(0.95) / 1000.0);
         }
+    }
+
+    /// The times of checks that arrive at this rate, whether or not those before are answered; sorted.
+    fn pace(&self, limits: usize, per_second: f64, turn: Duration) -> Vec<f64> {
+        let taken = Arc::new(Mutex::new(Vec::new()));
+        let began = Instant::now();
+        let mut sent = 0_u32;
+        while began.elapsed() < turn {
+            let due = began.elapsed().as_secs_f64() * per_second;
+            while f64::from(sent) < due {
+                let mut one = self.caller(Contender::Tollgate, limits);
+                let taken = taken.clone();
+                let user = u64::from(sent) * 7919 % USERS;
+                sent += 1;
+                self.runtime.spawn(async move {
+                    let asked = Instant::now();
+                    one.check(user).await;
+                    let micros = asked.elapsed().as_secs_f64() * 1e6;
+                    if let Ok(mut taken) = taken.lock() {
+                        taken.push(micros);
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        // The last of them.
+        std::thread::sleep(Duration::from_millis(100));
+        let mut micros = taken.lock().map(|taken| taken.clone()).unwrap_or_default();
+        micros.sort_unstable_by(f64::total_cmp);
+        micros
     }
 
     async fn connect(&self) -> MultiplexedConnection {

@@ -82,7 +82,7 @@ fn send(inner: &Inner, key: KeyName, debt: &Debt, cost: u64) -> Option<Ticket> {
         alone: false,
         asking: false,
         now,
-        reply,
+        reply: Some(reply),
     });
     sent.ok()
 }

@@ -83,7 +83,7 @@ pub(crate) struct Lane {
 }
 
 /// Calls under way at once: one is decided while the next is on its way.
-const IN_FLIGHT: usize = 2;
+const IN_FLIGHT: usize = 3;
 /// Between attempts to connect, on average.
 const RECONNECT_EVERY: Duration = Duration::from_millis(500);
 /// Calls in a row that have to be answered in time before a server is asked again.
@@ -311,7 +311,9 @@ impl Lane {
     async fn send(self: Arc<Self>, connection: MultiplexedConnection) -> String {
         let mut batch = Vec::new();
         while self.queue.next_batch(&mut batch).await {
-            if let Some(cause) = self.send_batch(&connection, &mut batch).await {
+            let cause = self.send_batch(&connection, &mut batch).await;
+            self.queue.came_back();
+            if let Some(cause) = cause {
                 return cause;
             }
         }
@@ -339,10 +341,9 @@ impl Lane {
         let stats = &self.shared.stats;
         stats.parts.add(batch.len() as u64);
         let sent = self.call(connection, &mut groups).await;
-        let mut jobs = batch.drain(..);
         if let Err(trouble) = sent {
-            for job in jobs {
-                let _ = job.reply.send(Err(Failure::Unknown));
+            for mut job in batch.drain(..) {
+                job.answer(Err(Failure::Unknown));
             }
             return match trouble {
                 Trouble::Late => {
@@ -356,13 +357,16 @@ impl Lane {
             };
         }
         let mut cause = None;
+        let mut rest = &mut batch[..];
         for group in groups {
-            let jobs: SmallVec<[Job; 64]> = jobs.by_ref().take(group.parts).collect();
+            let (jobs, others) = rest.split_at_mut(group.parts.min(rest.len()));
+            rest = others;
             let trouble = self.deliver(group, jobs);
             if self.note(trouble.is_some()) {
                 cause = trouble;
             }
         }
+        batch.clear();
         cause
     }
 
@@ -380,31 +384,30 @@ impl Lane {
     }
 
     /// Hands out the answers of one call; says what is wrong if the server could not decide.
-    fn deliver(&self, group: Group, jobs: SmallVec<[Job; 64]>) -> Option<String> {
-        let stats = &self.shared.stats;
+    fn deliver(&self, group: Group, jobs: &mut [Job]) -> Option<String> {
+        let failed = |jobs: &mut [Job], failure: &Failure| {
+            for job in jobs {
+                job.answer(Err(failure.clone()));
+            }
+        };
         let value = match group.reply {
             Some(Value::ServerError(error)) => {
                 let (failure, trouble) = self.refused(&error.into());
-                for job in jobs {
-                    let _ = job.reply.send(Err(failure.clone()));
-                }
+                failed(jobs, &failure);
                 return trouble;
             }
             value => value.unwrap_or(Value::Nil),
         };
         match group.call.read(jobs.iter().map(|job| &job.part), &value) {
             Ok(answers) => {
-                for (job, answer) in jobs.into_iter().zip(answers) {
-                    // Whoever waited may have run out of time.
-                    let _ = job.reply.send(Ok(answer));
+                for (job, answer) in jobs.iter_mut().zip(answers) {
+                    job.answer(Ok(answer));
                 }
                 None
             }
             Err(error) => {
-                stats.bad_replies.increment();
-                for job in jobs {
-                    let _ = job.reply.send(Err(Failure::Unknown));
-                }
+                self.shared.stats.bad_replies.increment();
+                failed(jobs, &Failure::Unknown);
                 Some(error.to_string())
             }
         }

@@ -19,7 +19,17 @@ pub(crate) struct Job {
     pub(crate) asking: bool,
     /// When it was asked, by this node's clock.
     pub(crate) now: Timestamp,
-    pub(crate) reply: oneshot::Sender<Result<Answer, Failure>>,
+    /// Where the answer goes, until it is given.
+    pub(crate) reply: Option<oneshot::Sender<Result<Answer, Failure>>>,
+}
+
+impl Job {
+    /// Answers whoever waits; they may have run out of time and gone.
+    pub(crate) fn answer(&mut self, answer: Result<Answer, Failure>) {
+        if let Some(reply) = self.reply.take() {
+            let _ = reply.send(answer);
+        }
+    }
 }
 
 /// Why a part has no answer.
@@ -56,6 +66,8 @@ struct Inner {
     next: u64,
     /// Whether anybody sends what is put here.
     open: bool,
+    /// Calls that have not come back.
+    under_way: usize,
 }
 
 /// More are not let wait: they would not be answered in time.
@@ -64,6 +76,8 @@ const MAX_WAITING: usize = 4096;
 const MAX_PARTS: usize = 64;
 /// The most charges of one call.
 const MAX_CHARGES: usize = 256;
+/// While a call is under way, another is made only for so many.
+const WORTH_ANOTHER: usize = 16;
 
 /// Why a part was not taken into the queue.
 pub(crate) enum Refused {
@@ -104,7 +118,8 @@ impl Queue {
         found.is_ok_and(|index| inner.jobs.remove(index).is_some())
     }
 
-    /// What goes into the next call, as soon as there is anything; none when the queue was closed.
+    /// What goes into the next call, as soon as it is worth one; false when the queue was closed. To be
+    /// followed by [`Queue::came_back`].
     pub(crate) async fn next_batch(&self, batch: &mut Vec<Job>) -> bool {
         loop {
             // Made before the look, so that what happens behind it is not missed.
@@ -114,8 +129,10 @@ impl Queue {
                 if !inner.open {
                     return false;
                 }
+                let worth = inner.under_way == 0 || inner.jobs.len() >= WORTH_ANOTHER;
                 let mut charges = 0;
-                while batch.len() < MAX_PARTS
+                while worth
+                    && batch.len() < MAX_PARTS
                     && let Some((_, job)) = inner.jobs.front()
                     && (batch.is_empty() || charges + job.part.charges.len() <= MAX_CHARGES)
                     && let Some((_, job)) = inner.jobs.pop_front()
@@ -123,7 +140,10 @@ impl Queue {
                     charges += job.part.charges.len();
                     batch.push(job);
                 }
-                let more = !inner.jobs.is_empty();
+                if !batch.is_empty() {
+                    inner.under_way += 1;
+                }
+                let more = inner.jobs.len() >= WORTH_ANOTHER;
                 drop(inner);
                 if more {
                     self.wake.notify_one();
@@ -136,8 +156,16 @@ impl Queue {
         }
     }
 
+    /// A call has come back.
+    pub(crate) fn came_back(&self) {
+        let mut inner = self.lock();
+        inner.under_way = inner.under_way.saturating_sub(1);
+    }
+
     pub(crate) fn open(&self) {
-        self.lock().open = true;
+        let mut inner = self.lock();
+        inner.open = true;
+        inner.under_way = 0;
     }
 
     /// Lets nobody in any more, and sends those who wait away.
@@ -148,9 +176,8 @@ impl Queue {
             std::mem::take(&mut inner.jobs)
         };
         self.wake.notify_waiters();
-        for (_, job) in waiting {
-            // Whoever waited may have gone.
-            let _ = job.reply.send(Err(Failure::NotSent));
+        for (_, mut job) in waiting {
+            job.answer(Err(Failure::NotSent));
         }
     }
 

@@ -297,7 +297,7 @@ impl<'a> Request<'a> {
             alone: hops > 0,
             asking,
             now: self.now,
-            reply,
+            reply: Some(reply),
         });
         match sent {
             Ok(ticket) => Ok(Flight {
