@@ -10,8 +10,8 @@ use tracing::{info, warn};
 use crate::connect::{Address, within};
 use crate::jitter::jittered;
 use crate::key::KeyName;
-use crate::lane::Shared;
 use crate::shards::{Map, NOBODY, Running, Shards};
+use crate::shared::Shared;
 use crate::slot::SLOTS;
 
 /// How often the map is read anyway.

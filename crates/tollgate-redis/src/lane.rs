@@ -1,72 +1,27 @@
 //! One server: its connection, what is sent over it, and whether it is asked at all.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, ServerErrorKind, Value};
 use smallvec::SmallVec;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tollgate_core::{Limit, Timestamp, Window};
 use tracing::{info, warn};
 
 use crate::breaker::Breaker;
-use crate::connect::{Address, Dialer};
+use crate::connect::Address;
 use crate::jitter::jittered;
 use crate::key::KeyName;
 use crate::part::{Op, Part, PartCharge};
 use crate::queue::{Failure, Job, Queue};
 use crate::script::{self, Call};
 use crate::server_facts;
-use crate::stats::Stats;
-
-/// What all lanes of a store share.
-pub(crate) struct Shared {
-    pub(crate) dialer: Dialer,
-    pub(crate) deadline: Duration,
-    pub(crate) clock: ScriptClock,
-    pub(crate) stats: Stats,
-    /// The map of the cluster no longer holds.
-    pub(crate) map_is_stale: Notify,
-    /// A server came back.
-    pub(crate) recovered: Notify,
-    /// How far the servers' clock is ahead of this node's, as last measured.
-    clock_ahead_us: AtomicI64,
-}
-
-impl Shared {
-    pub(crate) fn new(dialer: Dialer, deadline: Duration, clock: ScriptClock) -> Self {
-        Self {
-            dialer,
-            deadline,
-            clock,
-            stats: Stats::default(),
-            map_is_stale: Notify::new(),
-            recovered: Notify::new(),
-            clock_ahead_us: AtomicI64::new(0),
-        }
-    }
-
-    pub(crate) fn set_clock_ahead(&self, micros: i64) {
-        self.clock_ahead_us.store(micros, Relaxed);
-    }
-
-    /// What the servers' clock shows at a moment of this node's.
-    pub(crate) fn by_script_clock(&self, moment: Timestamp) -> Timestamp {
-        let ahead = self.clock_ahead_us.load(Relaxed);
-        Timestamp::from_micros(moment.as_micros().saturating_add_signed(ahead))
-    }
-}
-
-/// Whose time the script goes by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScriptClock {
-    Server,
-    Client,
-}
+use crate::shared::{ScriptClock, Shared};
+use crate::trail::Trail;
 
 /// The way to one server, and its queue.
 pub(crate) struct Lane {
@@ -295,7 +250,7 @@ impl Lane {
                 },
                 () = &mut lasting, if !lasted => {
                     lasted = true;
-                    if std::mem::take(trouble).told.is_some() {
+                    if trouble.end() {
                         info!(redis = %self.name(), "Redis decides again");
                     }
                 }
@@ -525,34 +480,6 @@ impl Lane {
                 return "it answers too slowly".to_owned();
             }
         }
-    }
-}
-
-/// What was logged of a loss: the cause once, and another one only when it stays.
-#[derive(Default)]
-struct Trail {
-    told: Option<String>,
-    latest: String,
-    times: u32,
-}
-
-impl Trail {
-    fn tell(&mut self, name: &str, cause: String) {
-        const STAYS: u32 = 3;
-        self.times = if self.latest == cause {
-            self.times.saturating_add(1)
-        } else {
-            1
-        };
-        let is_new = match &self.told {
-            None => true,
-            Some(told) => *told != cause && self.times == STAYS,
-        };
-        if is_new {
-            warn!(redis = %name, %cause, "Redis is not asked: `on_failure` decides");
-            self.told = Some(cause.clone());
-        }
-        self.latest = cause;
     }
 }
 

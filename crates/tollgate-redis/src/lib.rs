@@ -31,9 +31,11 @@ mod script;
 mod sentinel;
 mod server_facts;
 mod shards;
+mod shared;
 mod slot;
 mod stats;
 mod store;
+mod trail;
 mod wire;
 
 pub use key::{MAX_KEY, MAX_PREFIX};

@@ -8,7 +8,8 @@ use tokio::task::JoinHandle;
 
 use crate::connect::Address;
 use crate::key::KeyName;
-use crate::lane::{Lane, Shared};
+use crate::lane::Lane;
+use crate::shared::Shared;
 use crate::slot::SLOTS;
 
 /// The servers of a deployment, and who has which slot.

@@ -16,12 +16,12 @@ use crate::connect::{Address, Dialer};
 use crate::debts;
 use crate::fleet::Heart;
 use crate::key::{KeyName, MAX_PREFIX};
-use crate::lane::{ScriptClock, Shared};
 use crate::local::Local;
 use crate::remembered::Remembered;
 use crate::request::Request;
 use crate::sentinel::Watcher;
 use crate::shards::{Map, Running, Shards, empty_cluster};
+use crate::shared::{ScriptClock, Shared};
 use crate::stats::Stats;
 
 /// How a store in Redis is to be.
