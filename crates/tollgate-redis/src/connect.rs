@@ -18,6 +18,18 @@ pub(crate) enum Address {
     Unix { path: PathBuf },
 }
 
+impl Address {
+    /// `HOST:PORT`, as a cluster names its nodes.
+    pub(crate) fn named(node: &str) -> Option<Self> {
+        let (host, port) = node.rsplit_once(':')?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        Some(Self::Tcp {
+            host: host.to_owned(),
+            port: port.parse().ok()?,
+        })
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

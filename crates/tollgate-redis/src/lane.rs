@@ -372,7 +372,7 @@ impl Lane {
     /// executed.
     fn refused(&self, error: &RedisError) -> (Failure, Option<String>) {
         let stats = &self.shared.stats;
-        let to = error.redirect_node().and_then(|(address, _)| node(address));
+        let to = error.redirect_node().and_then(|(to, _)| Address::named(to));
         match (error.code(), to) {
             (Some("MOVED"), Some(to)) => {
                 stats.redirects.increment();
@@ -511,16 +511,6 @@ impl Group {
 enum Trouble {
     Late,
     Gone(RedisError),
-}
-
-/// The node that a redirection names.
-fn node(address: &str) -> Option<Address> {
-    let (host, port) = address.rsplit_once(':')?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    Some(Address::Tcp {
-        host: host.to_owned(),
-        port: port.parse().ok()?,
-    })
 }
 
 fn in_words(error: RedisError) -> String {

@@ -316,7 +316,7 @@ fn limit(dice: &mut Dice) -> Limit {
     let small = 1 + dice.below(100);
     let any = 1 + dice.below(u64::from(u32::MAX));
     let wide = u64::from(u32::MAX);
-    let rate = *dice.pick(&[
+    let numbers = [
         1,
         small,
         small,
@@ -327,19 +327,8 @@ fn limit(dice: &mut Dice) -> Limit {
         any,
         wide - 1,
         wide,
-    ]);
-    let capacity = *dice.pick(&[
-        1,
-        small,
-        small,
-        small,
-        10,
-        1_000,
-        1_000_000,
-        any,
-        wide - 1,
-        wide,
-    ]);
+    ];
+    let (rate, capacity) = (*dice.pick(&numbers), *dice.pick(&numbers));
     let longest = Window::MAX.as_secs();
     let some = 1 + u32::try_from(dice.below(100)).unwrap();
     let long = 1 + u32::try_from(dice.below(longest.into())).unwrap();
