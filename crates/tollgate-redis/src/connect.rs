@@ -50,6 +50,7 @@ pub(crate) struct Dialer {
 
 /// A connection that takes longer than this is given up, and another is tried.
 const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+const MOST_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Messages that wait for the connection's own task.
 const PIPELINE_BUFFER: usize = 64;
 
@@ -69,7 +70,7 @@ impl Dialer {
         Self {
             settings,
             tls: url.tls.then(|| tls.unwrap_or(no_certificates)),
-            timeout: LEAST_CONNECT_TIMEOUT.max(deadline * 20),
+            timeout: (deadline * 20).clamp(LEAST_CONNECT_TIMEOUT, MOST_CONNECT_TIMEOUT),
         }
     }
 

@@ -24,36 +24,55 @@ pub(crate) async fn settle(inner: Arc<Inner>) {
             () = tokio::time::sleep(LOOK_EVERY) => {}
             () = inner.shared.recovered.notified() => {}
         }
-        settle_some(&inner).await;
+        while settle_some(&inner).await {}
     }
 }
 
-async fn settle_some(inner: &Inner) {
+/// Whether there may be more.
+async fn settle_some(inner: &Inner) -> bool {
+    // The debts are locked while they are looked through, and decisions wait for them.
+    let lanes = inner.shards.lanes();
+    if !lanes.iter().any(|lane| lane.is_up()) {
+        return false;
+    }
+    let all_up = lanes.iter().all(|lane| lane.is_up());
     let is_up = |key: &KeyName| {
+        if all_up {
+            return true;
+        }
         let lane = inner.shards.lane(slot_of(inner, key));
         lane.is_some_and(|lane| lane.is_up())
     };
     let now = (inner.now)();
     let mut waiting = Vec::new();
-    for (key, debt) in inner.local.take_debts(AT_ONCE, is_up) {
+    let debts = inner.local.take_debts(AT_ONCE, is_up);
+    let mut more = debts.len() == AT_ONCE;
+    for (key, debt) in debts {
         let cost = debt.tokens(now);
         if cost == 0 {
             continue;
         }
         match send(inner, key, &debt, cost) {
             Some(ticket) => waiting.push((ticket, key, debt, cost)),
-            None => owe_again(inner, key, &debt, cost),
+            None => {
+                more = false;
+                owe_again(inner, key, &debt, cost);
+            }
         }
     }
     for (ticket, key, debt, cost) in waiting {
         match ticket.answer.await {
             Ok(Ok(_)) => inner.shared.stats.settled.add(cost),
             // Not executed: later.
-            Ok(Err(failure)) if failure != Failure::Unknown => owe_again(inner, key, &debt, cost),
+            Ok(Err(failure)) if failure != Failure::Unknown => {
+                more = false;
+                owe_again(inner, key, &debt, cost);
+            }
             // Perhaps executed: never twice.
             _ => inner.shared.stats.debts_dropped.increment(),
         }
     }
+    more
 }
 
 /// Puts a debt back that could not be made good, on top of what is owed since.

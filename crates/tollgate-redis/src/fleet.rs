@@ -1,5 +1,6 @@
 //! The other nodes: how many there are, and whether Redis still has what they wrote.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,7 +8,6 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
-use tollgate_core::Timestamp;
 use tracing::warn;
 
 use crate::connect::within;
@@ -29,8 +29,6 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 /// have to be heard of first.
 const BELIEVE_FEWER_AFTER: u32 = 5;
 const LOOK_FOR_EVICTIONS_EVERY: u32 = 5;
-/// A round trip longer than this says too little about the server's clock.
-const CLOCK_ROUND_TRIP_US: u64 = 50_000;
 
 /// Tells the others that this node lives, for ever.
 pub(crate) struct Heart {
@@ -42,7 +40,8 @@ pub(crate) struct Heart {
     seen: Option<Vec<u8>>,
     fewer: u32,
     beats: u32,
-    evicted: Option<u64>,
+    /// The keys that each server had evicted when it was last asked.
+    evicted: HashMap<String, u64>,
 }
 
 impl Heart {
@@ -57,7 +56,7 @@ impl Heart {
             seen: None,
             fewer: 0,
             beats: 0,
-            evicted: None,
+            evicted: HashMap::new(),
         }
     }
 
@@ -98,15 +97,10 @@ impl Heart {
 
     /// Enters this node, removes those that are gone, and counts.
     async fn list_nodes(&self, mut connection: MultiplexedConnection) -> Option<u32> {
-        let asked = (self.inner.now)();
-        let time = redis::cmd("TIME");
-        let time = within(TIMEOUT, connection.send_packed_command(&time)).await;
+        let shared = &self.inner.shared;
         // A server that forbids it is given this node's time, which is near enough for counting.
-        let theirs = moment(&time.ok()?);
-        if let Some(theirs) = theirs {
-            self.note_clock(asked, theirs);
-        }
-        let now = theirs.unwrap_or(asked);
+        let theirs = server_facts::time(&connection, shared).await;
+        let now = theirs.unwrap_or_else(|| (shared.now)());
         let list = self.list.as_bytes();
         let mut pipeline = Pipeline::new();
         let gone = now.as_micros().saturating_sub(GONE_AFTER_US);
@@ -126,18 +120,6 @@ impl Heart {
         match replies.ok()?.last()? {
             Value::Int(nodes) => u32::try_from(*nodes).ok(),
             _ => None,
-        }
-    }
-
-    /// How far the server's clock is ahead of this node's.
-    fn note_clock(&self, asked: Timestamp, theirs: Timestamp) {
-        let round_trip = (self.inner.now)().micros_since(asked);
-        if round_trip <= CLOCK_ROUND_TRIP_US {
-            let ours = asked.saturating_add(round_trip / 2);
-            let ahead = i128::from(theirs.as_micros()) - i128::from(ours.as_micros());
-            self.inner
-                .shared
-                .set_clock_ahead(i64::try_from(ahead).unwrap_or_default());
         }
     }
 
@@ -183,41 +165,29 @@ impl Heart {
         self.seen = Some(found);
     }
 
-    /// Whether there were any since the last look.
+    /// Whether there were any since the last look, on servers that answered both times.
     async fn look_for_evictions(&mut self) -> bool {
-        let mut sum = 0;
+        let mut more = 0;
+        let mut seen = HashMap::new();
         for lane in self.inner.shards.lanes() {
-            if let Some(connection) = lane.connection()
-                && let Some(evicted) = server_facts::evicted(&connection).await
-            {
-                sum += evicted;
+            let name = lane.name();
+            let before = self.evicted.get(&name).copied();
+            let now = match lane.connection() {
+                Some(connection) => server_facts::evicted(&connection).await,
+                None => None,
+            };
+            if let (Some(before), Some(now)) = (before, now) {
+                more += now.saturating_sub(before);
+            }
+            if let Some(evicted) = now.or(before) {
+                seen.insert(name, evicted);
             }
         }
-        if let Some(before) = self.evicted.replace(sum)
-            && sum > before
-        {
-            let more = sum - before;
+        self.evicted = seen;
+        if more > 0 {
             self.inner.shared.stats.evictions.add(more);
             warn!("Redis has evicted {more} keys for want of memory: some limits start afresh");
-            return true;
         }
-        false
+        more > 0
     }
-}
-
-/// The answer to `TIME`.
-fn moment(reply: &Value) -> Option<Timestamp> {
-    let Value::Array(parts) = reply else {
-        return None;
-    };
-    let number = |value: &Value| match value {
-        Value::BulkString(text) => str::from_utf8(text).ok()?.parse::<u64>().ok(),
-        Value::Int(number) => u64::try_from(*number).ok(),
-        _ => None,
-    };
-    let [secs, micros] = &parts[..] else {
-        return None;
-    };
-    let micros = number(secs)?.checked_mul(1_000_000)? + number(micros)?;
-    Some(Timestamp::from_micros(micros))
 }

@@ -92,6 +92,12 @@ impl Lane {
         let _ = self.tried.subscribe().wait_for(|tried| *tried).await;
     }
 
+    /// Nobody will try it any more.
+    pub(crate) fn give_up(&self) {
+        self.queue.close();
+        self.tried.send_replace(true);
+    }
+
     /// The connection, for what is not a decision.
     pub(crate) fn connection(&self) -> Option<MultiplexedConnection> {
         self.connection
@@ -116,7 +122,11 @@ impl Lane {
             let to = address.borrow_and_update().clone();
             let proven = match &to {
                 Some(to) => self.connect_and_prove(to, PROOFS << relapses).await,
-                None => Err("no server is known".to_owned()),
+                // The sentinels get a moment to name one.
+                None => match tokio::time::timeout(LASTING, address.changed()).await {
+                    Ok(Ok(())) => continue,
+                    _ => Err("no server is known".to_owned()),
+                },
             };
             match proven {
                 Ok(connection) => {
@@ -153,6 +163,10 @@ impl Lane {
     ) -> Result<MultiplexedConnection, String> {
         self.shared.stats.connects.increment();
         let connection = self.shared.dialer.dial(to).await.map_err(in_words)?;
+        if self.shared.clock == ScriptClock::Client && self.shared.follows_clock {
+            // Before anything is decided by this node's time.
+            server_facts::time(&connection, &self.shared).await;
+        }
         for proof in 0..proofs {
             if proof > 0 {
                 tokio::time::sleep(BETWEEN_PROOFS).await;

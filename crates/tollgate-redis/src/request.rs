@@ -40,6 +40,8 @@ struct Flight {
     ticket: Ticket,
     /// The same, to be sent elsewhere.
     copy: Option<Part>,
+    /// It gives something back: it is to be sent though nobody waits any longer.
+    gives: bool,
     hops: u8,
 }
 
@@ -162,14 +164,16 @@ impl<'a> Request<'a> {
         }
         let op = Op::Credit { charged_at };
         let mut result = Ok(());
+        let mut flights: SmallVec<[Flight; 1]> = SmallVec::new();
         for piece in self.pieces() {
             let lane = self.inner.shards.lane(piece.slot);
             let part = self.part(&piece, op);
-            let sent = lane.map(|lane| self.send(piece, lane, part, false, 0));
-            let Some(Ok(flight)) = sent else {
-                result = Err(Failure::NotSent);
-                continue;
-            };
+            match lane.map(|lane| self.send(piece, lane, part, false, 0)) {
+                Some(Ok(flight)) => flights.push(flight),
+                _ => result = Err(Failure::NotSent),
+            }
+        }
+        for flight in flights {
             if self.land(flight, patience.as_mut()).await.is_err() {
                 result = Err(Failure::Unknown);
             }
@@ -219,6 +223,7 @@ impl<'a> Request<'a> {
         asking: bool,
         hops: u8,
     ) -> Result<Flight, Piece> {
+        let gives = matches!(part.op, Op::Credit { .. } | Op::Undo { .. });
         // Only on a cluster may it have to be sent again.
         let copy = self.inner.shards.is_cluster().then(|| part.clone());
         let sent = lane.queue.push(|reply| Job {
@@ -236,6 +241,7 @@ impl<'a> Request<'a> {
                 lane,
                 ticket,
                 copy,
+                gives,
                 hops,
             }),
             Err(refused) => {
@@ -258,7 +264,7 @@ impl<'a> Request<'a> {
                 biased;
                 answer = &mut flight.ticket.answer => answer.unwrap_or(Err(Failure::Unknown)),
                 () = patience.as_mut() => {
-                    let unsent = flight.lane.queue.take_back(&flight.ticket);
+                    let unsent = !flight.gives && flight.lane.queue.take_back(&flight.ticket);
                     return Err(Lost { piece: flight.piece, unknown: !unsent });
                 }
             };
@@ -279,7 +285,10 @@ impl<'a> Request<'a> {
                 }
                 Err(Failure::Ask { to }) => (shards.at(&to), true),
                 Err(Failure::Again) => {
-                    tokio::time::sleep(TRY_AGAIN_AFTER).await;
+                    tokio::select! {
+                        () = tokio::time::sleep(TRY_AGAIN_AFTER) => {}
+                        () = patience.as_mut() => {}
+                    }
                     (shards.lane(piece.slot), false)
                 }
             };
@@ -400,7 +409,9 @@ impl<'a> Request<'a> {
             }
         }
         for flight in flights {
-            if self.land(flight, patience.as_mut()).await.is_err() {
+            let landed = self.land(flight, patience.as_mut()).await;
+            // One that is only late goes on.
+            if landed.is_err_and(|lost| !lost.unknown) {
                 stats.compensations_lost.increment();
             }
         }

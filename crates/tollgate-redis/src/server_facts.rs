@@ -5,7 +5,10 @@ use std::time::Duration;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 
+use tollgate_core::Timestamp;
+
 use crate::connect::within;
+use crate::shared::Shared;
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// The oldest version that has all we use.
@@ -38,6 +41,34 @@ pub(crate) async fn evicted(connection: &MultiplexedConnection) -> Option<u64> {
     field(&info(connection, "stats").await?, "evicted_keys")?
         .parse()
         .ok()
+}
+
+/// The server's time, by which the difference to this node's is set.
+pub(crate) async fn time(connection: &MultiplexedConnection, shared: &Shared) -> Option<Timestamp> {
+    let asked = (shared.now)();
+    let mut connection = connection.clone();
+    let time = redis::cmd("TIME");
+    let time = within(TIMEOUT, connection.send_packed_command(&time)).await;
+    let theirs = moment(&time.ok()?)?;
+    shared.note_clock(asked, theirs);
+    Some(theirs)
+}
+
+/// The answer to `TIME`.
+fn moment(reply: &Value) -> Option<Timestamp> {
+    let Value::Array(parts) = reply else {
+        return None;
+    };
+    let number = |value: &Value| match value {
+        Value::BulkString(text) => str::from_utf8(text).ok()?.parse::<u64>().ok(),
+        Value::Int(number) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    let [secs, micros] = &parts[..] else {
+        return None;
+    };
+    let micros = number(secs)?.checked_mul(1_000_000)? + number(micros)?;
+    Some(Timestamp::from_micros(micros))
 }
 
 /// With `volatile-ttl` those go first that are soonest full.

@@ -43,7 +43,7 @@ pub(crate) struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.task.abort();
-        self.lane.queue.close();
+        self.lane.give_up();
     }
 }
 

@@ -6,6 +6,7 @@ use tollgate_core::Timestamp;
 
 use crate::connect::Dialer;
 use crate::stats::Stats;
+use crate::store::Now;
 
 /// What all lanes of a store share.
 pub(crate) struct Shared {
@@ -19,10 +20,23 @@ pub(crate) struct Shared {
     pub(crate) recovered: Notify,
     /// How far the servers' clock is ahead of this node's, as last measured.
     clock_ahead_us: AtomicI64,
+    /// This node's time.
+    pub(crate) now: Now,
+    /// Whether it is set by the servers' clock.
+    pub(crate) follows_clock: bool,
 }
 
+/// A round trip longer than this says too little about the server's clock.
+const CLOCK_ROUND_TRIP_US: u64 = 50_000;
+
 impl Shared {
-    pub(crate) fn new(dialer: Dialer, deadline: Duration, clock: ScriptClock) -> Self {
+    pub(crate) fn new(
+        dialer: Dialer,
+        deadline: Duration,
+        clock: ScriptClock,
+        now: Now,
+        follows_clock: bool,
+    ) -> Self {
         Self {
             dialer,
             deadline,
@@ -31,11 +45,20 @@ impl Shared {
             map_is_stale: Notify::new(),
             recovered: Notify::new(),
             clock_ahead_us: AtomicI64::new(0),
+            now,
+            follows_clock,
         }
     }
 
-    pub(crate) fn set_clock_ahead(&self, micros: i64) {
-        self.clock_ahead_us.store(micros, Relaxed);
+    /// The servers' clock showed `theirs` between `asked` and now.
+    pub(crate) fn note_clock(&self, asked: Timestamp, theirs: Timestamp) {
+        let round_trip = (self.now)().micros_since(asked);
+        if round_trip <= CLOCK_ROUND_TRIP_US {
+            let ours = asked.saturating_add(round_trip / 2);
+            let ahead = i128::from(theirs.as_micros()) - i128::from(ours.as_micros());
+            let ahead = i64::try_from(ahead).unwrap_or_default();
+            self.clock_ahead_us.store(ahead, Relaxed);
+        }
     }
 
     /// What the servers' clock shows at a moment of this node's.

@@ -31,7 +31,8 @@ pub struct Stats {
     pub connects: Counter,
     /// Tokens spent during an outage and made good since.
     pub settled: Counter,
-    /// Buckets whose spending during an outage was not kept, for want of room.
+    /// Buckets whose spending during an outage was not kept, for want of room, or because it may have been
+    /// charged already.
     pub debts_dropped: Counter,
     /// Times that Redis was found to have lost its data.
     pub data_losses: Counter,

@@ -42,7 +42,7 @@ pub struct Options {
     /// Whether a refusal is remembered for a moment, so that a caller that hammers on costs Redis
     /// nothing.
     pub remember_refusals: bool,
-    /// Whether this node tells others that it lives, and counts them.
+    /// Whether this node tells others that it lives, counts them, and sets its clock by the servers'.
     pub heartbeat: bool,
     /// This node's time: the same that is given to [`Store::apply`].
     pub now: Now,
@@ -159,7 +159,13 @@ impl RedisStore {
             Clock::Server => ScriptClock::Server,
             Clock::Client => ScriptClock::Client,
         };
-        let shared = Arc::new(Shared::new(dialer.clone(), options.deadline, clock));
+        let shared = Arc::new(Shared::new(
+            dialer.clone(),
+            options.deadline,
+            clock,
+            options.now.clone(),
+            options.heartbeat,
+        ));
         let mut tasks = JoinSet::new();
         let (tried_sender, tried) = watch::channel(false);
         let canary = KeyName::own(&options.prefix, "canary");
@@ -216,6 +222,12 @@ impl RedisStore {
             tried,
             _tasks: tasks,
         })
+    }
+
+    /// Whether the buckets of a request may be on several servers, which are asked one by one. A request
+    /// that is dropped in between may leave some charged.
+    pub fn is_cluster(&self) -> bool {
+        self.inner.shards.is_cluster()
     }
 
     /// Waits until Redis was tried once, with whatever result.

@@ -57,6 +57,11 @@ impl Counters {
         }
     }
 
+    /// Whether a decision has to be made to its end once it was begun.
+    pub(crate) fn finishes(&self) -> bool {
+        self.redis().is_some_and(RedisStore::is_cluster)
+    }
+
     /// Waits until the store was tried, with whatever result.
     pub(crate) async fn tried(&self) {
         if let Self::Redis(store) = self {

@@ -136,6 +136,7 @@ impl Server {
         let counters = Counters::start(&settings, options.redis, &clock)?;
         let engine = Arc::new(Engine::new(compiled.policy, counters.store(), clock));
         let metrics = Arc::new(Metrics::new(engine.clone(), counters.clone()));
+        let finishes = counters.finishes();
         let ready = readiness(counters, &mut background);
         let (stopping, stop) = watch::channel(false);
         let (closing, close) = watch::channel(false);
@@ -163,6 +164,7 @@ impl Server {
                 metrics: metrics.clone(),
                 access,
                 body_timeout: options.body_timeout,
+                finishes,
             };
             let open = metrics.connections().clone();
             let serve = listener::serve(listener, Arc::new(door), limits, open, stop.clone());

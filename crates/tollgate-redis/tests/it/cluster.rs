@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use tollgate_core::Limit;
+use tollgate_core::{Limit, OnFailure};
 use tollgate_redis::{MAX_KEY, Options, RedisStore};
-use tollgate_store::Source;
+use tollgate_store::{Mode, Source, StoreError};
 use tollgate_testkit::conformance::{Dice, bucket, sliding};
 use tollgate_testkit::redis::{Client, RedisCluster, RedisServer, Value};
 
-use crate::asked::{Ask, admitted, all_at_once, left, only, take, take_one, until};
+use crate::asked::{Ask, admitted, all_at_once, ask, left, only, take, take_one, until};
 use crate::secured::{denied, give_rights};
 use crate::started::{block_on, in_real_time, store};
 
@@ -171,6 +171,32 @@ fn look_at_keys(primaries: &[RedisServer]) {
         .sum();
     // Two degrees of freedom, p = 0.01.
     assert!(chi_square < 9.21, "{counts:?}: {chi_square}");
+}
+
+/// A server that does not answer in time closes the request; what another took for it is given back all the
+/// same, though nobody waits for that any more.
+#[test]
+fn a_late_server_does_not_keep_what_others_took() {
+    let cluster = RedisCluster::start();
+    block_on(async {
+        let options = Options {
+            deadline: Duration::from_millis(200),
+            ..in_real_time(&cluster.url())
+        };
+        let store = store(options).await;
+        let owned = one_of_each(&cluster);
+        let late = owned[0].clone().on_failure(OnFailure::Closed);
+        cluster.servers()[0].stop();
+        let said = ask(&store, &[late, owned[1].clone()], Mode::Charge).await;
+        cluster.servers()[0].cont();
+        assert_eq!(said, Err(StoreError::Unavailable));
+        until("it was given back", async || {
+            left(&store, &owned[1]).await == 1_000_000
+        })
+        .await;
+        assert_eq!(store.stats().compensations.get(), 1);
+        assert_eq!(store.stats().compensations_lost.get(), 0);
+    });
 }
 
 #[test]

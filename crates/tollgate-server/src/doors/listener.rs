@@ -1,6 +1,5 @@
 //! The connections of a door: how many, for how long, and how they end.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tracing::{debug, warn};
 
 use super::patience::Patient;
@@ -30,6 +29,12 @@ pub(crate) trait Door: Send + Sync + 'static {
         peer: SocketAddr,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
+
+    /// Whether an answer has to be worked out to its end though the client has gone: where half of it
+    /// would have to be undone.
+    fn finishes(&self) -> bool {
+        false
+    }
 }
 
 /// The bounds of a door.
@@ -113,7 +118,12 @@ async fn converse<D: Door>(
     }
     let service = service_fn(|request| {
         let door = door.clone();
-        async move { Ok::<_, Infallible>(door.answer(peer, request).await) }
+        async move {
+            if !door.finishes() {
+                return Ok::<_, JoinError>(door.answer(peer, request).await);
+            }
+            tokio::spawn(async move { door.answer(peer, request).await }).await
+        }
     });
     let stream = Patient::new(stream, limits.write_timeout);
     // Without a timer hyper would ignore the timeout.

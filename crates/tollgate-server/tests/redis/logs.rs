@@ -56,8 +56,9 @@ fn a_loss_and_a_return_are_told_once() {
         redis.restart();
         node.until_up();
         some_more(50);
-        let told = || node.process.stderr().contains("lost its data");
-        until("a word about the data", told);
+        let told = |words: &str| node.process.stderr().contains(words);
+        until("a word about the data", || told("lost its data"));
+        until("a word about the return", || told("decides again"));
         some_more(50);
         over.store(true, Relaxed);
     });

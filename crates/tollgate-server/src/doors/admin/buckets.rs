@@ -90,7 +90,11 @@ impl Admin {
             Selection::Request(given) => self.engine.reset(&active, &given.facts()).await,
         };
         reset.map_err(failed)?;
-        let buckets = self.inspect(&active, &selection).await?;
+        let seen = self.inspect(&active, &selection).await;
+        if seen.is_err() {
+            info!(%peer, "buckets reset, and not seen since");
+        }
+        let buckets = seen?;
         for key in distinct(&buckets) {
             info!(%peer, key, "bucket reset");
         }

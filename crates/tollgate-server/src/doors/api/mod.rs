@@ -38,6 +38,8 @@ pub(crate) struct Api {
     pub(crate) access: Access,
     /// How long a client may take over a body.
     pub(crate) body_timeout: Duration,
+    /// A decision is made to its end once it was begun.
+    pub(crate) finishes: bool,
 }
 
 /// Who reads the answer.
@@ -50,6 +52,10 @@ enum Reader {
 }
 
 impl Door for Api {
+    fn finishes(&self) -> bool {
+        self.finishes
+    }
+
     async fn answer(&self, peer: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
         match self.route(peer, request).await {
             Ok(response) => response,
