@@ -311,8 +311,9 @@ impl Store for RedisStore {
         }))
     }
 
-    /// In force on this node at once, and on the others within 250 ms: for so long they may remember a
-    /// refusal. What another node has spent by itself during an outage is still charged when Redis is back.
+    /// In force everywhere within 250 ms: for so long a node may remember a refusal, this one too if it was
+    /// on its way. What another node has spent by itself during an outage is still charged when Redis is
+    /// back.
     ///
     /// If Redis cannot be reached, this node forgets what it keeps itself all the same.
     fn reset<'a>(&'a self, charges: &'a [Charge<'a>], now: Timestamp) -> Reply<'a, ()> {

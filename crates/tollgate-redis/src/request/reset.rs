@@ -10,7 +10,8 @@ use crate::connect::Address;
 impl Request<'_> {
     /// Deletes the buckets, and forgets what this node knows of them and what it owes them.
     pub(crate) async fn reset(&self) -> Result<(), StoreError> {
-        // First, so that it is not charged to a bucket that was just emptied.
+        // First, so that it is not charged to a bucket that was just emptied. (What is on its way to be
+        // settled may still be.)
         for key in &self.keys {
             self.inner.local.forgive(key);
         }
