@@ -9,7 +9,6 @@ use crate::key::KeyName;
 use crate::local::Debt;
 use crate::part::{Op, Part, PartCharge};
 use crate::queue::{Failure, Job, Ticket};
-use crate::slot;
 use crate::store::Inner;
 
 /// How often debts are looked at; whoever comes back is also looked at once.
@@ -40,10 +39,10 @@ async fn settle_some(inner: &Inner) -> bool {
         if all_up {
             return true;
         }
-        let lane = inner.shards.lane(slot_of(inner, key));
+        let lane = inner.shards.lane(inner.shards.slot(key));
         lane.is_some_and(|lane| lane.is_up())
     };
-    let now = (inner.now)();
+    let now = (inner.shared.now)();
     let mut waiting = Vec::new();
     let debts = inner.local.take_debts(AT_ONCE, is_up);
     let mut more = debts.len() == AT_ONCE;
@@ -77,20 +76,23 @@ async fn settle_some(inner: &Inner) -> bool {
 
 /// Puts a debt back that could not be made good, on top of what is owed since.
 fn owe_again(inner: &Inner, key: KeyName, debt: &Debt, cost: u64) {
-    if !inner.local.owe(key, &debt.limit, cost, (inner.now)()) {
+    if !inner
+        .local
+        .owe(key, &debt.limit, cost, (inner.shared.now)())
+    {
         inner.shared.stats.debts_dropped.increment();
     }
 }
 
 fn send(inner: &Inner, key: KeyName, debt: &Debt, cost: u64) -> Option<Ticket> {
-    let slot = slot_of(inner, &key);
+    let slot = inner.shards.slot(&key);
     let charge = PartCharge {
         key,
         limit: debt.limit,
         cost,
         shadow: false,
     };
-    let now = (inner.now)();
+    let now = (inner.shared.now)();
     let sent = inner.shards.lane(slot)?.queue.push(|reply| Job {
         part: Part {
             op: Op::Settle,
@@ -104,12 +106,4 @@ fn send(inner: &Inner, key: KeyName, debt: &Debt, cost: u64) -> Option<Ticket> {
         reply: Some(reply),
     });
     sent.ok()
-}
-
-fn slot_of(inner: &Inner, key: &KeyName) -> u16 {
-    if inner.shards.is_cluster() {
-        slot::slot(key.as_bytes())
-    } else {
-        0
-    }
 }

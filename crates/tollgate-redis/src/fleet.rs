@@ -14,7 +14,6 @@ use crate::connect::within;
 use crate::jitter::jittered;
 use crate::key::KeyName;
 use crate::server_facts;
-use crate::slot;
 use crate::store::Inner;
 
 const BEAT_EVERY: Duration = Duration::from_secs(1);
@@ -91,7 +90,7 @@ impl Heart {
     }
 
     fn connection_to(&self, key: &KeyName) -> Option<MultiplexedConnection> {
-        let lane = self.inner.shards.lane(slot::slot(key.as_bytes()))?;
+        let lane = self.inner.shards.lane(self.inner.shards.slot(key))?;
         lane.connection()
     }
 

@@ -7,8 +7,6 @@ use crate::slot;
 
 /// The longest key in Redis.
 pub const MAX_KEY: usize = 64;
-/// The longest prefix.
-pub const MAX_PREFIX: usize = 24;
 
 /// A bucket's name in Redis: the prefix, then `{tag}` and a text. The tag comes from the bucket's scope
 /// alone, so all buckets of one caller are in one slot of a cluster, and no caller chooses which.

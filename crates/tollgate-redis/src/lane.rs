@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tollgate_core::{Limit, Timestamp, Window};
+use tollgate_policy::config::StoreClock;
 use tracing::{info, warn};
 
 use crate::breaker::Breaker;
@@ -20,7 +21,7 @@ use crate::part::{Op, Part, PartCharge};
 use crate::queue::{Failure, Job, Queue};
 use crate::script::{self, Call};
 use crate::server_facts;
-use crate::shared::{ScriptClock, Shared};
+use crate::shared::Shared;
 use crate::trail::Trail;
 
 /// The way to one server, and its queue.
@@ -163,7 +164,7 @@ impl Lane {
     ) -> Result<MultiplexedConnection, String> {
         self.shared.stats.connects.increment();
         let connection = self.shared.dialer.dial(to).await.map_err(in_words)?;
-        if self.shared.clock == ScriptClock::Client && self.shared.follows_clock {
+        if self.shared.clock == StoreClock::Client && self.shared.follows_clock {
             // Before anything is decided by this node's time.
             server_facts::time(&connection, &self.shared).await;
         }
@@ -204,9 +205,9 @@ impl Lane {
             traces: Vec::new(),
         };
         let now = match self.shared.clock {
-            ScriptClock::Server => None,
+            StoreClock::Server => None,
             // Time stands still for this bucket; it is forgotten when it is not used.
-            ScriptClock::Client => Some(Timestamp::from_micros(1)),
+            StoreClock::Client => Some(Timestamp::from_micros(1)),
         };
         let call = Call::new([&part], now, TTL_SLACK_MS);
         let mut group = [Group::new(call, false)];
@@ -297,8 +298,8 @@ impl Lane {
         // Only keys of one slot may be in a call. A stable sort keeps the order of what is asked.
         batch.sort_by_key(|job| job.slot);
         let now = match self.shared.clock {
-            ScriptClock::Server => None,
-            ScriptClock::Client => {
+            StoreClock::Server => None,
+            StoreClock::Client => {
                 let latest = batch.iter().map(|job| job.now).max();
                 latest.map(|now| self.shared.by_script_clock(now))
             }

@@ -38,6 +38,6 @@ mod store;
 mod trail;
 mod wire;
 
-pub use key::{MAX_KEY, MAX_PREFIX};
+pub use key::MAX_KEY;
 pub use stats::{Counter, Stats};
-pub use store::{Clock, InvalidOptions, Now, Options, RedisStore, Shard, Tls};
+pub use store::{InvalidOptions, Now, Options, RedisStore, Shard};

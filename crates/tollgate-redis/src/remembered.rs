@@ -81,9 +81,8 @@ impl Remembered {
         let mut refused = false;
         for (charge, outcome) in charges.iter().zip(outcomes) {
             *outcome = Outcome::UNKNOWN;
-            let never = || charge.limit.level(None, now).judge(charge.cost) == Judgement::Never;
-            if !charge.shadow && never() {
-                // That is the answer then, and Redis knows the rest of it.
+            if !charge.shadow && charge.cost > charge.limit.capacity().into() {
+                // Never: that is the answer then, and Redis knows the rest of it.
                 return false;
             }
             let Some(entry) = self.find(charge.key, now) else {

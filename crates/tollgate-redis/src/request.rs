@@ -15,7 +15,6 @@ use crate::key::KeyName;
 use crate::lane::Lane;
 use crate::part::{Answer, Op, Part, PartCharge, Trace};
 use crate::queue::{Failure, Job, Refused, Ticket};
-use crate::slot;
 use crate::store::Inner;
 
 /// A request under way.
@@ -184,9 +183,8 @@ impl<'a> Request<'a> {
     /// The charges by slot: all in one piece where there are no slots.
     fn pieces(&self) -> SmallVec<[Piece; 1]> {
         let mut pieces: SmallVec<[Piece; 1]> = SmallVec::new();
-        let slots = self.inner.shards.is_cluster();
         for (place, key) in self.keys.iter().enumerate() {
-            let slot = if slots { slot::slot(key.as_bytes()) } else { 0 };
+            let slot = self.inner.shards.slot(key);
             match pieces.iter_mut().find(|piece| piece.slot == slot) {
                 Some(piece) => piece.charges.push(place),
                 None => pieces.push(Piece {

@@ -10,11 +10,13 @@ use crate::connect::Address;
 use crate::key::KeyName;
 use crate::lane::Lane;
 use crate::shared::Shared;
-use crate::slot::SLOTS;
+use crate::slot::{self, SLOTS};
 
 /// The servers of a deployment, and who has which slot.
 pub(crate) struct Shards {
     map: ArcSwap<Map>,
+    /// A cluster stays one, and a server too.
+    is_cluster: bool,
 }
 
 #[derive(Clone)]
@@ -81,6 +83,7 @@ impl Running {
 impl Shards {
     pub(crate) fn new(map: Map) -> Self {
         Self {
+            is_cluster: matches!(map, Map::Cluster { .. }),
             map: ArcSwap::from_pointee(map),
         }
     }
@@ -115,9 +118,18 @@ impl Shards {
         }
     }
 
+    /// The slot of a bucket; where there are no slots, one for all.
+    pub(crate) fn slot(&self, key: &KeyName) -> u16 {
+        if self.is_cluster() {
+            slot::slot(key.as_bytes())
+        } else {
+            0
+        }
+    }
+
     /// Whether buckets are spread over slots.
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(**self.map.load(), Map::Cluster { .. })
+        self.is_cluster
     }
 
     /// The server at an address, if it is a primary that is known.

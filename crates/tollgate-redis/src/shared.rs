@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tollgate_core::Timestamp;
+use tollgate_policy::config::StoreClock;
 
 use crate::connect::Dialer;
 use crate::stats::Stats;
@@ -12,7 +13,7 @@ use crate::store::Now;
 pub(crate) struct Shared {
     pub(crate) dialer: Dialer,
     pub(crate) deadline: Duration,
-    pub(crate) clock: ScriptClock,
+    pub(crate) clock: StoreClock,
     pub(crate) stats: Stats,
     /// The map of the cluster no longer holds.
     pub(crate) map_is_stale: Notify,
@@ -33,7 +34,7 @@ impl Shared {
     pub(crate) fn new(
         dialer: Dialer,
         deadline: Duration,
-        clock: ScriptClock,
+        clock: StoreClock,
         now: Now,
         follows_clock: bool,
     ) -> Self {
@@ -66,11 +67,4 @@ impl Shared {
         let ahead = self.clock_ahead_us.load(Relaxed);
         Timestamp::from_micros(moment.as_micros().saturating_add_signed(ahead))
     }
-}
-
-/// Whose time the script goes by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScriptClock {
-    Server,
-    Client,
 }

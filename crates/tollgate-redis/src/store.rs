@@ -8,20 +8,21 @@ use redis::{ClientTlsConfig, TlsCertificates};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tollgate_core::{Charge, Timestamp};
-use tollgate_policy::config::{RedisHost, RedisKind, RedisUrl};
+use tollgate_policy::config::{MAX_PREFIX, RedisHost, RedisKind, RedisUrl, StoreClock};
+use tollgate_policy::{ClientCertificate, RedisOptions, RedisTls};
 use tollgate_store::{Mode, Outcome, Reply, Store, StoreError, Verdict};
 
 use crate::cluster::Cartographer;
 use crate::connect::{Address, Dialer};
 use crate::debts;
 use crate::fleet::Heart;
-use crate::key::{KeyName, MAX_PREFIX};
+use crate::key::KeyName;
 use crate::local::Local;
 use crate::remembered::Remembered;
 use crate::request::Request;
 use crate::sentinel::Watcher;
 use crate::shards::{Map, Running, Shards, empty_cluster};
-use crate::shared::{ScriptClock, Shared};
+use crate::shared::Shared;
 use crate::stats::Stats;
 
 /// How a store in Redis is to be.
@@ -33,10 +34,11 @@ pub struct Options {
     pub prefix: String,
     /// How long a decision may take before this node decides by itself.
     pub deadline: Duration,
-    /// Whose time decides.
-    pub clock: Clock,
+    /// Whose time decides: Redis's, read in the script, or the nodes', which they set by Redis's now and
+    /// then.
+    pub clock: StoreClock,
     /// Certificates, for `rediss://`.
-    pub tls: Tls,
+    pub tls: RedisTls,
     /// The most buckets this node keeps while Redis is away.
     pub max_buckets: usize,
     /// Whether a refusal is remembered for a moment, so that a caller that hammers on costs Redis
@@ -51,35 +53,21 @@ pub struct Options {
 /// Tells the time.
 pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Whose time decides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Clock {
-    /// Redis's, read in the script.
-    #[default]
-    Server,
-    /// The nodes', which they set by Redis's clock now and then: for services that forbid `TIME` in
-    /// scripts.
-    Client,
-}
-
-/// Files of certificates and keys, in PEM.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tls {
-    /// The authority that signed the server's certificate; the system's if not given.
-    pub ca: Option<PathBuf>,
-    /// The client's certificate and key.
-    pub client: Option<(PathBuf, PathBuf)>,
-}
-
 impl Options {
     /// A store at this address, with everything else as it usually is.
     pub fn new(url: RedisUrl, now: Now) -> Self {
+        let RedisOptions {
+            prefix,
+            deadline,
+            clock,
+            tls,
+        } = RedisOptions::default();
         Self {
             url,
-            prefix: "tollgate:".to_owned(),
-            deadline: Duration::from_millis(5),
-            clock: Clock::Server,
-            tls: Tls::default(),
+            prefix,
+            deadline,
+            clock,
+            tls,
             max_buckets: 1_000_000,
             remember_refusals: true,
             heartbeat: true,
@@ -123,12 +111,10 @@ pub struct RedisStore {
 
 pub(crate) struct Inner {
     pub(crate) prefix: String,
-    pub(crate) deadline: Duration,
     pub(crate) shared: Arc<Shared>,
     pub(crate) shards: Arc<Shards>,
     pub(crate) local: Local,
     pub(crate) remembered: Option<Remembered>,
-    pub(crate) now: Now,
 }
 
 /// One server of the store.
@@ -155,15 +141,11 @@ impl RedisStore {
         let url = &options.url;
         let certificates = url.tls.then(|| certificates(&options.tls)).transpose()?;
         let dialer = Dialer::new(url, certificates, options.deadline);
-        let clock = match options.clock {
-            Clock::Server => ScriptClock::Server,
-            Clock::Client => ScriptClock::Client,
-        };
         let shared = Arc::new(Shared::new(
             dialer.clone(),
             options.deadline,
-            clock,
-            options.now.clone(),
+            options.clock,
+            options.now,
             options.heartbeat,
         ));
         let mut tasks = JoinSet::new();
@@ -206,12 +188,10 @@ impl RedisStore {
         }
         let inner = Arc::new(Inner {
             prefix: options.prefix,
-            deadline: options.deadline,
             shared,
             shards,
             local: Local::new(options.max_buckets),
             remembered: options.remember_refusals.then(Remembered::new),
-            now: options.now,
         });
         tasks.spawn(debts::settle(inner.clone()));
         if options.heartbeat {
@@ -287,7 +267,7 @@ impl Store for RedisStore {
             }));
         }
         Reply::Later(Box::pin(async move {
-            let patience = pin!(tokio::time::sleep(inner.deadline));
+            let patience = pin!(tokio::time::sleep(inner.shared.deadline));
             Request::new(inner, charges, mode, now)
                 .decide(outcomes, patience)
                 .await
@@ -302,7 +282,7 @@ impl Store for RedisStore {
     ) -> Reply<'a, ()> {
         let inner = &*self.inner;
         Reply::Later(Box::pin(async move {
-            let patience = pin!(tokio::time::sleep(inner.deadline));
+            let patience = pin!(tokio::time::sleep(inner.shared.deadline));
             let charged_at = inner.shared.by_script_clock(charged_at);
             Request::new(inner, charges, Mode::Charge, now)
                 .give_back(charged_at, patience)
@@ -333,18 +313,21 @@ fn address(at: &RedisHost) -> Address {
     }
 }
 
-fn certificates(files: &Tls) -> Result<TlsCertificates, InvalidOptions> {
+fn certificates(files: &RedisTls) -> Result<TlsCertificates, InvalidOptions> {
     // Several parts of a process may do this; the first wins, and all are the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let read = |path: &PathBuf| {
         std::fs::read(path).map_err(|error| InvalidOptions::Certificate(path.clone(), error))
     };
-    let client = files.client.as_ref().map(|(certificate, key)| {
-        Ok(ClientTlsConfig {
-            client_cert: read(certificate)?,
-            client_key: read(key)?,
-        })
-    });
+    let client = files
+        .client
+        .as_ref()
+        .map(|ClientCertificate { cert, key }| {
+            Ok(ClientTlsConfig {
+                client_cert: read(cert)?,
+                client_key: read(key)?,
+            })
+        });
     Ok(TlsCertificates {
         client_tls: client.transpose()?,
         root_cert: files.ca.as_ref().map(read).transpose()?,

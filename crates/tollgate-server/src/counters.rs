@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tollgate_engine::Clock;
-use tollgate_policy::config::{RedisUrl, StoreClock};
+use tollgate_policy::config::RedisUrl;
 use tollgate_policy::{RedisOptions, Settings};
-use tollgate_redis::{RedisStore, Tls};
+use tollgate_redis::RedisStore;
 use tollgate_store::{MemoryStore, Store};
 
 /// The store of this process.
@@ -74,20 +74,14 @@ fn options(url: RedisUrl, settings: &Settings, clock: Arc<dyn Clock>) -> tollgat
     let RedisOptions {
         prefix,
         deadline,
-        clock: whose,
+        clock: store_clock,
         tls,
     } = settings.redis_options.clone();
     tollgate_redis::Options {
         prefix,
         deadline,
-        clock: match whose {
-            StoreClock::Server => tollgate_redis::Clock::Server,
-            StoreClock::Client => tollgate_redis::Clock::Client,
-        },
-        tls: Tls {
-            ca: tls.ca,
-            client: tls.client.map(|client| (client.cert, client.key)),
-        },
+        clock: store_clock,
+        tls,
         max_buckets: settings.max_buckets,
         ..tollgate_redis::Options::new(url, Arc::new(move || clock.now()))
     }

@@ -17,7 +17,7 @@ impl Request<'_> {
         }
         let pieces = self.pieces();
         let deleted = join_all(pieces.iter().map(|piece| self.delete(piece)));
-        let deleted = tokio::time::timeout(self.inner.deadline, deleted).await;
+        let deleted = tokio::time::timeout(self.inner.shared.deadline, deleted).await;
         self.inner
             .local
             .memory()

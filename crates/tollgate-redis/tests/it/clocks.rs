@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::Timestamp;
-use tollgate_redis::{Clock, Options, RedisStore};
+use tollgate_policy::config::StoreClock;
+use tollgate_redis::{Options, RedisStore};
 use tollgate_store::{Mode, Source};
 use tollgate_testkit::conformance::bucket;
 use tollgate_testkit::redis::RedisServer;
@@ -24,7 +25,7 @@ fn without_time_in_scripts() {
         let mut nodes = Vec::new();
         for _ in 0..4 {
             let options = Options {
-                clock: Clock::Client,
+                clock: StoreClock::Client,
                 ..in_real_time(&url)
             };
             nodes.push(Arc::new(store(options).await));
@@ -79,7 +80,7 @@ async fn node(
     now: impl Fn() -> Timestamp + Send + Sync + 'static,
 ) -> RedisStore {
     store(Options {
-        clock: Clock::Client,
+        clock: StoreClock::Client,
         remember_refusals: false,
         now: Arc::new(now),
         ..in_real_time(&server.url())

@@ -2,7 +2,8 @@
 //!
 //! Time is what the tests say it is, and refusals are not remembered: a remembered one tells less.
 
-use tollgate_redis::{Clock, Options};
+use tollgate_policy::config::StoreClock;
+use tollgate_redis::Options;
 use tollgate_store::Store;
 use tollgate_testkit::redis::{RedisCluster, RedisServer, SentinelTrio};
 
@@ -11,7 +12,7 @@ use crate::started::{block_on, options, store, valkey};
 fn on(url: &str, case: impl AsyncFnOnce(&dyn Store)) {
     block_on(async {
         let store = store(Options {
-            clock: Clock::Client,
+            clock: StoreClock::Client,
             remember_refusals: false,
             heartbeat: false,
             ..options(url)

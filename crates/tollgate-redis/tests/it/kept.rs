@@ -1,7 +1,8 @@
 //! How long Redis keeps a bucket: until it is full again, and not much longer.
 
 use tollgate_core::{Algorithm, Limit};
-use tollgate_redis::{Clock, Options};
+use tollgate_policy::config::StoreClock;
+use tollgate_redis::Options;
 use tollgate_testkit::conformance::{Dice, bucket, sliding};
 use tollgate_testkit::redis::{RedisServer, Value};
 
@@ -13,12 +14,12 @@ const LONGER_MS: i64 = 60_100;
 
 #[test]
 fn every_key_ends_when_it_is_of_no_use() {
-    every_key_ends(Clock::Server);
+    every_key_ends(StoreClock::Server);
 }
 
 #[test]
 fn every_key_ends_when_the_nodes_tell_the_time() {
-    every_key_ends(Clock::Client);
+    every_key_ends(StoreClock::Client);
 }
 
 fn limits() -> [Limit; 8] {
@@ -34,7 +35,7 @@ fn limits() -> [Limit; 8] {
     ]
 }
 
-fn every_key_ends(clock: Clock) {
+fn every_key_ends(clock: StoreClock) {
     let server = RedisServer::start();
     block_on(async {
         let store = store(Options {

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use tollgate_core::{Charge, Judgement, Key, Limit, OnFailure};
-use tollgate_redis::{Clock, Options, RedisStore};
+use tollgate_policy::config::StoreClock;
+use tollgate_redis::{Options, RedisStore};
 use tollgate_store::{Mode, Outcome, Source, Store, StoreError};
 use tollgate_testkit::conformance::{START, bucket};
 use tollgate_testkit::fault::FaultProxy;
@@ -17,7 +18,7 @@ const FAMILY: &str = "plan";
 /// A store for which time stands still, so that whatever it remembers it remembers for ever.
 async fn timeless(url: &str) -> RedisStore {
     let options = Options {
-        clock: Clock::Client,
+        clock: StoreClock::Client,
         heartbeat: false,
         ..options(url)
     };

@@ -1,6 +1,7 @@
 //! Certificates, users with few rights, databases.
 
-use tollgate_redis::{Options, RedisStore, Tls};
+use tollgate_policy::{ClientCertificate, RedisTls};
+use tollgate_redis::{Options, RedisStore};
 use tollgate_store::Source;
 use tollgate_testkit::redis::{RedisServer, Value};
 
@@ -15,12 +16,12 @@ pub(crate) const RIGHTS: &str = "~tollgate:* resetchannels -@all +evalsha +scrip
 fn with_tls() {
     let server = RedisServer::builder().tls().start();
     let files = server.tls().unwrap();
-    let ca_only = Tls {
+    let ca_only = RedisTls {
         ca: Some(files.ca.clone()),
         client: None,
     };
     decides(&server.url(), ca_only);
-    stays_local(&server.url(), Tls::default());
+    stays_local(&server.url(), RedisTls::default());
 }
 
 #[test]
@@ -30,12 +31,15 @@ fn with_tls_and_a_certificate_of_the_client() {
         .arg("--tls-auth-clients", "yes")
         .start();
     let files = server.tls().unwrap();
-    let ca_only = Tls {
+    let ca_only = RedisTls {
         ca: Some(files.ca.clone()),
         client: None,
     };
-    let both = Tls {
-        client: Some((files.cert.clone(), files.key.clone())),
+    let both = RedisTls {
+        client: Some(ClientCertificate {
+            cert: files.cert.clone(),
+            key: files.key.clone(),
+        }),
         ..ca_only.clone()
     };
     decides(&server.url(), both);
@@ -47,7 +51,7 @@ fn with_tls_and_a_certificate_of_the_client() {
 fn with_tls_of_another_authority() {
     let server = RedisServer::builder().tls().start();
     let other = RedisServer::builder().tls().start();
-    let tls = Tls {
+    let tls = RedisTls {
         ca: Some(other.tls().unwrap().ca.clone()),
         client: None,
     };
@@ -136,7 +140,7 @@ pub(crate) fn denied(server: &RedisServer) -> Vec<String> {
     objects.filter(|it| it != "client|setinfo").collect()
 }
 
-fn decides(url: &str, tls: Tls) {
+fn decides(url: &str, tls: RedisTls) {
     block_on(async {
         let store = store(with(url, tls)).await;
         let one = Ask::one(only(9), "tls");
@@ -147,7 +151,7 @@ fn decides(url: &str, tls: Tls) {
     });
 }
 
-fn stays_local(url: &str, tls: Tls) {
+fn stays_local(url: &str, tls: RedisTls) {
     block_on(async {
         let store = RedisStore::start(with(url, tls)).unwrap();
         store.tried().await;
@@ -161,7 +165,7 @@ fn stays_local(url: &str, tls: Tls) {
     });
 }
 
-fn with(url: &str, tls: Tls) -> Options {
+fn with(url: &str, tls: RedisTls) -> Options {
     Options {
         tls,
         ..in_real_time(url)
