@@ -45,7 +45,8 @@ async fn settle_some(inner: &Inner) -> bool {
     let now = (inner.shared.now)();
     let mut waiting = Vec::new();
     let debts = inner.local.take_debts(AT_ONCE, is_up);
-    let mut more = debts.len() == AT_ONCE;
+    let taken = debts.len();
+    let mut more = taken == AT_ONCE;
     for (key, debt) in debts {
         let cost = debt.tokens(now);
         if cost == 0 {
@@ -71,6 +72,7 @@ async fn settle_some(inner: &Inner) -> bool {
             _ => inner.shared.stats.debts_dropped.increment(),
         }
     }
+    inner.local.arrived(taken);
     more
 }
 

@@ -1,7 +1,7 @@
 //! What this node decides by itself while a server is away, and what it owes Redis for it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
@@ -16,6 +16,8 @@ pub(crate) struct Local {
     /// The nodes that share the limits: as many as were last seen.
     nodes: AtomicU32,
     debts: Mutex<HashMap<KeyName, Debt, foldhash::quality::RandomState>>,
+    /// Debts that are being made good: no longer in the map, and not settled yet.
+    on_their_way: AtomicUsize,
 }
 
 /// What was spent of one bucket without Redis.
@@ -37,6 +39,7 @@ impl Local {
             memory: MemoryStore::new(max_buckets),
             nodes: AtomicU32::new(1),
             debts: Mutex::default(),
+            on_their_way: AtomicUsize::new(0),
         }
     }
 
@@ -98,7 +101,7 @@ impl Local {
         true
     }
 
-    /// Takes up to `most` of the debts that `wanted` picks.
+    /// Takes up to `most` of the debts that `wanted` picks. To be followed by [`Local::arrived`].
     pub(crate) fn take_debts(
         &self,
         most: usize,
@@ -107,14 +110,21 @@ impl Local {
         let mut debts = self.debts();
         let keys = debts.keys().filter(|key| wanted(key)).take(most);
         let keys: Vec<KeyName> = keys.copied().collect();
+        self.on_their_way.fetch_add(keys.len(), Relaxed);
         keys.into_iter()
             .filter_map(|key| Some((key, debts.remove(&key)?)))
             .collect()
     }
 
+    /// So many debts that were taken are settled, owed again, or given up.
+    pub(crate) fn arrived(&self, debts: usize) {
+        self.on_their_way.fetch_sub(debts, Relaxed);
+    }
+
     /// Buckets that something is owed to.
     pub(crate) fn debt_count(&self) -> usize {
-        self.debts().len()
+        let debts = self.debts();
+        debts.len() + self.on_their_way.load(Relaxed)
     }
 
     /// Forgets what one bucket has spent here.

@@ -1,7 +1,6 @@
 //! Whose time it is.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_policy::config::StoreClock;
@@ -58,11 +57,20 @@ fn nodes_whose_clocks_differ() {
         for node in [&right, &ahead] {
             until("the nodes know of each other", async || node.nodes() == 2).await;
         }
-        // Each beat measures the clock, if the machine lets it: three of them are enough.
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        // One in five seconds: the one ahead would see two more, had it not set its clock.
+        let limit = bucket(12, 60, 100);
+        let mut tries = 0;
+        until("the clocks are set", async || {
+            tries += 1;
+            let tried = Ask::one(limit, format!("tried {tries}")).cost(100);
+            take_at(&right, &tried, real_now()).await;
+            let there = real_now().saturating_add(SKEW_US);
+            let seen = ask_at(&ahead, &[tried.cost(0)], Mode::Peek, there).await;
+            seen.unwrap().outcomes[0].remaining == 0
+        })
+        .await;
 
-        // One in five seconds.
-        let one = Ask::one(bucket(12, 60, 100), "skewed");
+        let one = Ask::one(limit, "skewed");
         let start = real_now();
         let mut admitted = 0;
         for _ in 0..60 {

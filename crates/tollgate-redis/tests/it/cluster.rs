@@ -242,7 +242,6 @@ fn a_killed_primary() {
         until("nothing is owed", async || store.debts() == 0).await;
         let said = take_one(&store, &owned[0]).await;
         assert_eq!(said.source, Source::Redis);
-        tokio::time::sleep(Duration::from_millis(300)).await;
         // Some of the first may not have reached the replica.
         let spent = 1_000_000 - left(&store, &owned[0]).await;
         assert!(spent > local, "{spent} of {local}");
@@ -289,7 +288,6 @@ fn a_slot_that_moves() {
             task.await.unwrap();
         }
         until("nothing is owed", async || store.debts() == 0).await;
-        tokio::time::sleep(Duration::from_millis(300)).await;
 
         assert!(redirects() > 0);
         for error in ["errorstat_ASK", "errorstat_MOVED"] {
