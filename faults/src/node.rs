@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use tollgate_testkit::watchdog::watch;
 
 /// A node; it ends with this value, and also when this process dies without dropping anything.
 pub(crate) struct Node {
@@ -20,8 +20,6 @@ pub(crate) struct Node {
     pub(crate) admin: SocketAddr,
 }
 
-/// Its standard input ends when this process does.
-const WATCHDOG: &str = r#"read -r _; kill -KILL "$1"; rm -rf -- "$2""#;
 /// What a node prints before it says where it listens.
 const MOST_LINES: usize = 20;
 
@@ -50,7 +48,7 @@ impl Node {
             .stderr(File::create(&log)?)
             .spawn()
             .with_context(|| format!("cannot start {}", binary.display()))?;
-        let watched = watch(&child, directory);
+        let watched = watch(&child, directory).context("cannot start sh");
         let found = addresses(&mut child);
         let (watchdog, (stdout, api, admin)) = match (watched, found) {
             (Ok(watchdog), Ok(found)) => (watchdog, found),
@@ -95,19 +93,6 @@ impl Drop for Node {
         end(&mut self.child);
         end(&mut self.watchdog);
     }
-}
-
-fn watch(child: &Child, directory: &Path) -> Result<Child> {
-    let watchdog = Command::new("sh")
-        .args(["-c", WATCHDOG, "sh", &child.id().to_string()])
-        .arg(directory)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        // Not to be reached by the terminal's ^C, which ends this process.
-        .process_group(0)
-        .spawn();
-    watchdog.context("cannot start sh")
 }
 
 fn addresses(child: &mut Child) -> Result<(BufReader<ChildStdout>, SocketAddr, SocketAddr)> {

@@ -9,3 +9,4 @@ pub mod fault;
 pub mod http;
 pub mod oracle;
 pub mod redis;
+pub mod watchdog;

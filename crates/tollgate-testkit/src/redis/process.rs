@@ -2,12 +2,13 @@
 
 use std::hash::BuildHasher;
 use std::net::TcpListener;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::{fs, hash, io};
+
+use crate::watchdog::watch;
 
 /// A directory that is removed when this is dropped.
 #[derive(Debug)]
@@ -54,9 +55,6 @@ pub(super) struct Process {
     watchdog: Child,
 }
 
-/// Its standard input ends when the test process does.
-const WATCHDOG: &str = r#"read -r _; kill -KILL "$1"; rm -rf -- "$2""#;
-
 impl Process {
     /// Starts it; what it prints goes to `log`. The watchdog removes `directory` as well.
     pub(super) fn start(command: &mut Command, log: &Path, directory: &Path) -> io::Result<Self> {
@@ -66,16 +64,7 @@ impl Process {
             .stderr(log.try_clone()?)
             .stdout(log)
             .spawn()?;
-        let watchdog = Command::new("sh")
-            .args(["-c", WATCHDOG, "sh", &child.id().to_string()])
-            .arg(directory)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            // Not to be reached by the terminal's ^C, which ends the tests.
-            .process_group(0)
-            .spawn();
-        match watchdog {
+        match watch(&child, directory) {
             Ok(watchdog) => Ok(Self { child, watchdog }),
             Err(error) => {
                 end(&mut child);
