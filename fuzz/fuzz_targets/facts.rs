@@ -60,6 +60,7 @@ fuzz_target!(|input: Input<'_>| {
         method: input.method,
         path: input.path,
         cost: input.cost,
+        ..Facts::default()
     };
     let request = match POLICY.request(&facts) {
         Ok(request) => request,

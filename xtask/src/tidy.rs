@@ -23,6 +23,26 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("tollgate-http", &["tollgate-policy", "tollgate-engine"]),
     (
+        "tollgate-tower",
+        &[
+            "tollgate-core",
+            "tollgate-policy",
+            "tollgate-store",
+            "tollgate-engine",
+            "tollgate-http",
+        ],
+    ),
+    (
+        "tollgate-gateway",
+        &[
+            "tollgate-core",
+            "tollgate-policy",
+            "tollgate-engine",
+            "tollgate-http",
+            "tollgate-tower",
+        ],
+    ),
+    (
         "tollgate-server",
         &[
             "tollgate-core",
@@ -31,6 +51,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "tollgate-redis",
             "tollgate-engine",
             "tollgate-http",
+            "tollgate-tower",
+            "tollgate-gateway",
         ],
     ),
     (

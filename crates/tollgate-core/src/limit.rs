@@ -88,6 +88,20 @@ impl Limit {
         }
     }
 
+    /// The same rate in a bucket that holds `capacity`, or this capacity if that is more. A sliding window
+    /// stays as it is: it has no bucket.
+    #[must_use]
+    pub const fn with_room(&self, capacity: u32) -> Self {
+        match self.algorithm {
+            Algorithm::TokenBucket if capacity > self.capacity => Self {
+                capacity,
+                narrow_ceiling: narrow_ceiling(self.window, capacity),
+                ..*self
+            },
+            Algorithm::TokenBucket | Algorithm::SlidingWindow => *self,
+        }
+    }
+
     /// One of `nodes` equal shares of this limit: at least one token, and one per window.
     #[must_use]
     pub fn share(&self, nodes: u32) -> Self {

@@ -8,6 +8,7 @@ use tollgate_store::{Mode, Outcome, StoreError};
 
 use crate::decision::Source;
 use crate::engine::{Active, Engine};
+use crate::judged::remaining;
 
 /// One bucket as a limit sees it.
 #[derive(Clone, Debug)]
@@ -163,7 +164,7 @@ impl Engine {
             key: KeyText(charge.key).to_string(),
             limit,
             level: outcome.known.then_some(BucketLevel {
-                remaining: outcome.remaining,
+                remaining: remaining(limit, &charge, &outcome),
                 full_after_us: outcome.full_after_us,
             }),
             source,

@@ -9,11 +9,21 @@ pub enum Count {
     Denied,
     /// Requests let through that this limit, in shadow, would have refused.
     ShadowDenied,
+    /// Requests that this limit made wait.
+    Queued,
+    /// Requests that this limit let through to be served more cheaply.
+    Degraded,
 }
 
 impl Count {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Allowed, Self::Denied, Self::ShadowDenied];
+    pub const ALL: [Self; 5] = [
+        Self::Allowed,
+        Self::Denied,
+        Self::ShadowDenied,
+        Self::Queued,
+        Self::Degraded,
+    ];
 
     /// As it is written in metrics.
     pub const fn word(self) -> &'static str {
@@ -21,6 +31,8 @@ impl Count {
             Self::Allowed => "allowed",
             Self::Denied => "denied",
             Self::ShadowDenied => "shadow_denied",
+            Self::Queued => "queued",
+            Self::Degraded => "degraded",
         }
     }
 }

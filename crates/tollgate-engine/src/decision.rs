@@ -15,8 +15,11 @@ pub struct Decision<'p> {
     /// The limit to show: the one that binds, or the one nearest to it. An index of `limits`.
     pub binding: Option<usize>,
     /// When this request would be admitted by all its limits, in microseconds from `at`; none if it is
-    /// now, or if it never would be.
+    /// now, or if it never would be. If it is to wait in the queue, for how long: its tokens are taken.
     pub wait_us: Option<u64>,
+    /// The limit that had too little left and let it through to be served more cheaply. An index of
+    /// `limits`.
+    pub degraded: Option<usize>,
     /// Where it was decided.
     pub source: Source,
     /// When, by the calendar.
@@ -34,6 +37,10 @@ pub enum Action {
     Deny,
     /// Let it through without looking at limits.
     Bypass,
+    /// Let it through after [`Decision::wait_us`].
+    Queue,
+    /// Let it through, to be served more cheaply.
+    Degrade,
 }
 
 /// Why a request was decided so.
@@ -120,6 +127,8 @@ impl Action {
             Self::Allow => "allow",
             Self::Deny => "deny",
             Self::Bypass => "bypass",
+            Self::Queue => "queue",
+            Self::Degrade => "degrade",
         }
     }
 }

@@ -1,16 +1,19 @@
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::{ArcSwap, Guard};
 use smallvec::{SmallVec, smallvec};
-use tollgate_core::{Charge, Judgement, Timestamp};
-use tollgate_policy::{Bypass, Charges, Facts, Policy, Rejection, Treatment};
+use tollgate_core::{Charge, Timestamp};
+use tollgate_policy::config::Enforcement;
+use tollgate_policy::{Bypass, Charges, Facts, Policy, Rejection, Request, Treatment};
 use tollgate_store::{Mode, Outcome, Store};
 
 use crate::clock::Clock;
 use crate::counters::{Count, Tally};
-use crate::decision::{Action, Decision, LimitStatus, Reason, Source};
+use crate::decision::{Action, Decision, Reason, Source};
+use crate::judged::Judged;
 
 /// Decides.
 pub struct Engine {
@@ -40,6 +43,17 @@ impl Active {
         let names = self.policy.limits().iter().map(|limit| &*limit.name);
         names.zip(self.tallies.iter().map(|tally| &**tally))
     }
+}
+
+/// A decision with what was charged for it.
+#[derive(Debug)]
+pub struct Decided<'p> {
+    /// The decision.
+    pub decision: Decision<'p>,
+    /// What was asked of the store, taken if the decision says so; none if no limit was looked at.
+    pub charges: Option<Charges<'p>>,
+    /// When, by the clock that decisions are made by.
+    pub now: Timestamp,
 }
 
 /// A store that does not answer is worth another try soon.
@@ -114,12 +128,26 @@ impl Engine {
         facts: &Facts<'_>,
         mode: Mode,
     ) -> Result<Decision<'p>, Rejection> {
-        let now = self.clock.now();
         let request = active.policy.request(facts)?;
-        let decision = match request.treatment {
-            Treatment::Limited => self.charge(&request.charges(), mode, now).await,
-            Treatment::Denied => self.without_limits(Action::Deny, Some(Reason::Denied), now),
-            Treatment::Bypassed(why) => {
+        Ok(self.decide(active, &request, mode).await.decision)
+    }
+
+    /// As [`Engine::check`], for a request whose facts were read under `active`'s policy already. What was
+    /// charged comes back too, for those who may have to change it afterwards.
+    pub async fn decide<'p>(
+        &self,
+        active: &'p Active,
+        request: &Request<'p, '_>,
+        mode: Mode,
+    ) -> Decided<'p> {
+        let now = self.clock.now();
+        let charges = match request.treatment {
+            Treatment::Limited => Some(request.charges()),
+            Treatment::Denied | Treatment::Bypassed(_) => None,
+        };
+        let decision = match (&charges, request.treatment) {
+            (Some(charges), _) => self.charge(active, charges, mode, now).await,
+            (None, Treatment::Bypassed(why)) => {
                 let reason = match why {
                     Bypass::AllowList(_) => Reason::AllowList,
                     Bypass::Route => Reason::OpenRoute,
@@ -127,12 +155,33 @@ impl Engine {
                 };
                 self.without_limits(Action::Bypass, Some(reason), now)
             }
+            (None, _) => self.without_limits(Action::Deny, Some(Reason::Denied), now),
         };
         self.observe(active, &decision, mode);
-        Ok(decision)
+        Decided {
+            decision,
+            charges,
+            now,
+        }
     }
 
-    async fn charge<'p>(&self, charges: &Charges<'p>, mode: Mode, now: Timestamp) -> Decision<'p> {
+    /// Counts a wrong key against an address, and decides whether it may go on guessing. Nobody else's
+    /// bucket is touched.
+    pub async fn wrong_key<'p>(&self, active: &'p Active, ip: IpAddr) -> Decision<'p> {
+        let now = self.clock.now();
+        let charges = active.policy.wrong_key_charges(ip);
+        let decision = self.charge(active, &charges, Mode::Charge, now).await;
+        self.observe(active, &decision, Mode::Charge);
+        decision
+    }
+
+    async fn charge<'p>(
+        &self,
+        active: &'p Active,
+        charges: &Charges<'p>,
+        mode: Mode,
+        now: Timestamp,
+    ) -> Decision<'p> {
         if charges.is_empty() {
             return self.without_limits(Action::Allow, None, now);
         }
@@ -145,8 +194,9 @@ impl Engine {
             .await
         {
             Ok(verdict) => {
-                let source = verdict.source.into();
-                decided(charges, &outcomes, source, self.clock.calendar(now))
+                let degrades = active.policy.enforcement() != Enforcement::Shadow;
+                let judged = Judged::new(charges, &outcomes, mode, degrades);
+                judged.decision(verdict.source.into(), self.clock.calendar(now))
             }
             Err(_) => Decision {
                 wait_us: Some(STORE_RETRY_US),
@@ -167,6 +217,7 @@ impl Engine {
             reason,
             binding: None,
             wait_us: None,
+            degraded: None,
             source: Source::None,
             at: self.clock.calendar(now),
             limits: SmallVec::new(),
@@ -182,79 +233,16 @@ impl Engine {
             Some(status) => &active.tallies[status.id],
             None => &self.unlimited,
         };
-        tally.add(if decision.allowed {
-            Count::Allowed
-        } else {
-            Count::Denied
+        tally.add(match decision.action {
+            Action::Allow | Action::Bypass => Count::Allowed,
+            Action::Deny => Count::Denied,
+            Action::Queue => Count::Queued,
+            Action::Degrade => Count::Degraded,
         });
         for status in &decision.limits {
             if decision.allowed && status.shadow && status.denied {
                 active.tallies[status.id].add(Count::ShadowDenied);
             }
         }
-    }
-}
-
-/// The decision that a store's outcomes amount to.
-fn decided<'p>(
-    charges: &Charges<'p>,
-    outcomes: &[Outcome],
-    source: Source,
-    at: Timestamp,
-) -> Decision<'p> {
-    let mut limits = SmallVec::new();
-    let mut nearest: Option<(usize, u64)> = None;
-    let mut longest: Option<(usize, u64)> = None;
-    let mut never: Option<usize> = None;
-    for ((id, limit, charge), outcome) in charges.iter().zip(outcomes) {
-        if !outcome.known {
-            continue;
-        }
-        let index = limits.len();
-        limits.push(LimitStatus {
-            limit,
-            id,
-            cost: charge.cost,
-            remaining: outcome.remaining,
-            full_after_us: outcome.full_after_us,
-            denied: outcome.judgement != Judgement::Admit,
-            shadow: charge.shadow,
-        });
-        if charge.shadow {
-            continue;
-        }
-        match outcome.judgement {
-            Judgement::Admit => {
-                let more = u64::from(outcome.remaining) / charge.cost.max(1);
-                if nearest.is_none_or(|(_, least)| more < least) {
-                    nearest = Some((index, more));
-                }
-            }
-            Judgement::Refuse { wait_us } => {
-                if longest.is_none_or(|(_, longest)| wait_us > longest) {
-                    longest = Some((index, wait_us));
-                }
-            }
-            Judgement::Never => never = never.or(Some(index)),
-        }
-    }
-    let (reason, binding, wait_us) = match (never, longest) {
-        (Some(index), _) => (Some(Reason::CostExceedsCapacity), Some(index), None),
-        (None, Some((index, wait))) => (Some(Reason::Limit), Some(index), Some(wait)),
-        (None, None) => (None, nearest.map(|(index, _)| index), None),
-    };
-    Decision {
-        allowed: reason.is_none(),
-        action: if reason.is_none() {
-            Action::Allow
-        } else {
-            Action::Deny
-        },
-        reason,
-        binding,
-        wait_us,
-        source,
-        at,
-        limits,
     }
 }

@@ -1,25 +1,31 @@
 use serde_json::{Value, json};
-use tollgate_engine::{Decision, Reason};
-use tollgate_policy::ResponseOptions;
+use tollgate_engine::Reason;
 use tollgate_policy::config::BodyStyle;
 
 use crate::calendar::iso;
-use crate::{Problem, status};
+use crate::{Problem, Told, status};
 
-/// The body of a refusal, and its media type. Only refusals for want of tokens have a style; all
-/// others are problems.
-pub fn refusal(decision: &Decision<'_>, options: &ResponseOptions) -> (&'static str, Value) {
-    let limited = decision.reason == Some(Reason::Limit);
-    match options.body {
-        BodyStyle::Nested if limited => ("application/json", nested(decision, options)),
-        BodyStyle::Flat if limited => ("application/json", flat(decision, options)),
-        BodyStyle::OAuth if limited => ("application/json", oauth(decision)),
-        _ => (Problem::MEDIA_TYPE, problem(decision).to_json()),
+impl Told<'_, '_> {
+    /// The body of a refusal, and its media type. Only refusals for want of tokens have a style; all
+    /// others are problems.
+    pub fn refusal(&self) -> (&'static str, Value) {
+        let limited = self.decision.reason == Some(Reason::Limit);
+        match self.options.body {
+            BodyStyle::Nested if limited => ("application/json", nested(self)),
+            BodyStyle::Flat if limited => ("application/json", flat(self)),
+            BodyStyle::OAuth if limited => ("application/json", oauth(self)),
+            _ => (Problem::MEDIA_TYPE, self.problem().to_json()),
+        }
+    }
+
+    /// The refusal as a problem.
+    pub(crate) fn problem(&self) -> Problem {
+        problem(self)
     }
 }
 
-fn nested(decision: &Decision<'_>, options: &ResponseOptions) -> Value {
-    let shown = Shown::of(decision, options);
+fn nested(told: &Told<'_, '_>) -> Value {
+    let shown = Shown::of(told);
     json!({ "error": {
         "code": "RATE_LIMIT_EXCEEDED",
         "message": format!("Rate limit exceeded. {}", shown.advice()),
@@ -30,8 +36,8 @@ fn nested(decision: &Decision<'_>, options: &ResponseOptions) -> Value {
     }})
 }
 
-fn flat(decision: &Decision<'_>, options: &ResponseOptions) -> Value {
-    let shown = Shown::of(decision, options);
+fn flat(told: &Told<'_, '_>) -> Value {
+    let shown = Shown::of(told);
     json!({
         "error": "Rate limit exceeded",
         "message": format!("Too many requests. {}", shown.advice()),
@@ -41,8 +47,8 @@ fn flat(decision: &Decision<'_>, options: &ResponseOptions) -> Value {
     })
 }
 
-fn oauth(decision: &Decision<'_>) -> Value {
-    let retry_after = decision.retry_after_secs();
+fn oauth(told: &Told<'_, '_>) -> Value {
+    let retry_after = told.retry_after_secs();
     json!({
         "error": "rate_limit_exceeded",
         "error_description": format!("Too many requests. {}", advice(retry_after)),
@@ -50,7 +56,8 @@ fn oauth(decision: &Decision<'_>) -> Value {
     })
 }
 
-fn problem(decision: &Decision<'_>) -> Problem {
+fn problem(told: &Told<'_, '_>) -> Problem {
+    let decision = told.decision;
     let status = status(decision);
     let violated = || -> Value {
         let names = decision.limits.iter().filter(|it| it.denied && !it.shadow);
@@ -59,7 +66,7 @@ fn problem(decision: &Decision<'_>) -> Problem {
     match decision.reason {
         Some(Reason::Limit) => Problem::new(
             status,
-            format!("Too many requests. {}", advice(decision.retry_after_secs())),
+            format!("Too many requests. {}", advice(told.retry_after_secs())),
         )
         .with(
             "type",
@@ -88,13 +95,13 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(decision: &Decision<'_>, options: &ResponseOptions) -> Self {
-        let shown = decision.shown();
+    fn of(told: &Told<'_, '_>) -> Self {
+        let shown = told.decision.shown();
         Self {
-            retry_after: decision.retry_after_secs(),
-            limit: shown.map(|it| it.limit.shown(options.limit)),
+            retry_after: told.retry_after_secs(),
+            limit: shown.map(|it| it.limit.shown(told.options.limit)),
             remaining: shown.map(|it| it.remaining),
-            reset_at: shown.map(|it| iso(decision.reset_at(it))),
+            reset_at: shown.map(|it| iso(told.decision.reset_at(it))),
         }
     }
 

@@ -1,5 +1,4 @@
-use std::fmt::Write;
-
+use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
 };
@@ -7,92 +6,140 @@ use tollgate_engine::{Decision, LimitStatus};
 use tollgate_policy::ResponseOptions;
 use tollgate_policy::config::HeaderStyle;
 
+use crate::Told;
+
 const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, \
-     RateLimit-Policy, RateLimit, Retry-After",
-);
+const LIMIT_06: HeaderName = HeaderName::from_static("ratelimit-limit");
+const REMAINING_06: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RESET_06: HeaderName = HeaderName::from_static("ratelimit-reset");
 /// The largest integer of a structured field.
 const MAX_INTEGER: u64 = 999_999_999_999_999;
 
-/// Writes what a decision tells a client: the state of its limits, and when to come again.
+/// Writes what a decision tells a client: the state of its limits, and when to come again. Whoever
+/// writes a body too does both through one [`Told`].
 pub fn write_headers(decision: &Decision<'_>, options: &ResponseOptions, headers: &mut HeaderMap) {
-    if !decision.allowed {
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(secs) = decision.retry_after_secs() {
-            headers.insert(RETRY_AFTER, secs.into());
+    Told::new(decision, options).write_headers(headers);
+}
+
+impl Told<'_, '_> {
+    /// Writes the state of the decision's limits, and when to come again.
+    pub fn write_headers(&self, headers: &mut HeaderMap) {
+        if !self.decision.allowed {
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            if let Some(secs) = self.retry_after_secs() {
+                headers.insert(RETRY_AFTER, secs.into());
+            }
+        }
+        let mut written = false;
+        for style in &self.options.headers {
+            written |= match style {
+                HeaderStyle::XRateLimit => self.write_x_ratelimit(headers),
+                HeaderStyle::Ietf => self.write_ietf(headers),
+                HeaderStyle::Ietf06 => self.write_ietf_06(headers),
+            };
+        }
+        if written && self.options.expose_headers {
+            headers.insert(
+                ACCESS_CONTROL_EXPOSE_HEADERS,
+                exposed(&self.options.headers),
+            );
         }
     }
-    let mut written = false;
-    for style in &options.headers {
-        written |= match style {
-            HeaderStyle::XRateLimit => write_x_ratelimit(decision, options, headers),
-            HeaderStyle::Ietf => write_ietf(decision, headers),
+
+    fn shown_in_headers(&self) -> Option<&LimitStatus<'_>> {
+        self.decision.shown().filter(|status| status.limit.headers)
+    }
+
+    fn write_x_ratelimit(&self, headers: &mut HeaderMap) -> bool {
+        let Some(status) = self.shown_in_headers() else {
+            return false;
         };
+        headers.insert(X_LIMIT, status.limit.shown(self.options.limit).into());
+        headers.insert(X_REMAINING, status.remaining.into());
+        headers.insert(X_RESET, self.decision.reset_at(status).into());
+        true
     }
-    if written && options.expose_headers {
-        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+
+    fn write_ietf_06(&self, headers: &mut HeaderMap) -> bool {
+        let Some(status) = self.shown_in_headers() else {
+            return false;
+        };
+        headers.insert(LIMIT_06, status.limit.shown(self.options.limit).into());
+        headers.insert(REMAINING_06, status.remaining.into());
+        headers.insert(RESET_06, self.effective_secs(status).into());
+        true
     }
-}
 
-fn write_x_ratelimit(
-    decision: &Decision<'_>,
-    options: &ResponseOptions,
-    headers: &mut HeaderMap,
-) -> bool {
-    let Some(status) = decision.shown().filter(|status| status.limit.headers) else {
-        return false;
-    };
-    headers.insert(X_LIMIT, status.limit.shown(options.limit).into());
-    headers.insert(X_REMAINING, status.remaining.into());
-    headers.insert(X_RESET, decision.reset_at(status).into());
-    true
-}
-
-/// `RateLimit-Policy` and `RateLimit` as lists of structured-field strings with parameters. Names hold
-/// no quotes and no backslashes: the policy's compiler has seen to that.
-fn write_ietf(decision: &Decision<'_>, headers: &mut HeaderMap) -> bool {
-    let (mut policies, mut states) = (String::new(), String::new());
-    for status in &decision.limits {
-        if status.shadow || !status.limit.headers {
-            continue;
+    /// `RateLimit-Policy` and `RateLimit` as lists of structured-field strings with parameters. Names
+    /// hold no quotes and no backslashes: the policy's compiler has seen to that.
+    fn write_ietf(&self, headers: &mut HeaderMap) -> bool {
+        let told = |status: &&LimitStatus<'_>| !status.shadow && status.limit.headers;
+        let (mut policies, mut states) = (List::new(), List::new());
+        for status in self.decision.limits.iter().filter(told) {
+            let limit = &status.limit.limit;
+            policies.item(&status.limit.name);
+            policies.parameter(b";q=", limit.capacity().into());
+            policies.parameter(b";w=", limit.fill_secs().max(1));
+            states.item(&status.limit.name);
+            states.parameter(b";r=", status.remaining.into());
+            states.parameter(b";t=", self.effective_secs(status));
         }
-        let separator = if policies.is_empty() { "" } else { ", " };
-        let (name, limit) = (&status.limit.name, &status.limit.limit);
-        let fill = limit.fill_secs().clamp(1, MAX_INTEGER);
-        let (left, secs) = (status.remaining, effective_secs(decision, status));
-        // Writing to a string does not fail.
-        let _ = write!(
-            policies,
-            "{separator}\"{name}\";q={};w={fill}",
-            limit.capacity()
-        );
-        let _ = write!(states, "{separator}\"{name}\";r={left};t={secs}");
+        let (Some(policies), Some(states)) = (policies.value(), states.value()) else {
+            return false;
+        };
+        headers.insert(POLICY, policies);
+        headers.insert(RATELIMIT, states);
+        true
     }
-    let (Ok(policies), Ok(states)) = (
-        HeaderValue::try_from(policies),
-        HeaderValue::try_from(states),
-    ) else {
-        return false;
-    };
-    if policies.is_empty() {
-        return false;
-    }
-    headers.insert(POLICY, policies);
-    headers.insert(RATELIMIT, states);
-    true
 }
 
-/// When to come again, for a limit that refused; else when the limit is full.
-fn effective_secs(decision: &Decision<'_>, status: &LimitStatus<'_>) -> u64 {
-    let full = status.full_after_us.div_ceil(1_000_000);
-    let secs = match decision.retry_after_secs() {
-        Some(secs) if status.denied => secs,
-        _ => full,
+/// A list of strings with integers for parameters.
+struct List(BytesMut);
+
+impl List {
+    fn new() -> Self {
+        Self(BytesMut::new())
+    }
+
+    fn item(&mut self, name: &str) {
+        if self.0.is_empty() {
+            self.0.reserve(128);
+        } else {
+            self.0.put_slice(b", ");
+        }
+        self.0.put_u8(b'"');
+        self.0.put_slice(name.as_bytes());
+        self.0.put_u8(b'"');
+    }
+
+    fn parameter(&mut self, key: &'static [u8], value: u64) {
+        self.0.put_slice(key);
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(value.min(MAX_INTEGER));
+        self.0.put_slice(digits.as_bytes());
+    }
+
+    /// The list as a header, if it has anything in it.
+    fn value(self) -> Option<HeaderValue> {
+        let text: Bytes = self.0.freeze();
+        let value = HeaderValue::from_maybe_shared(text).ok()?;
+        (!value.is_empty()).then_some(value)
+    }
+}
+
+/// The names that scripts in browsers may read: those of these styles, and `Retry-After`.
+fn exposed(styles: &[HeaderStyle]) -> HeaderValue {
+    let names = |style: &HeaderStyle| match style {
+        HeaderStyle::XRateLimit => "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, ",
+        HeaderStyle::Ietf => "RateLimit-Policy, RateLimit, ",
+        HeaderStyle::Ietf06 => "RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, ",
     };
-    secs.min(MAX_INTEGER)
+    let mut text: String = styles.iter().map(names).collect();
+    text.push_str("Retry-After");
+    // Names of headers, and commas: this is a value.
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("Retry-After"))
 }

@@ -1,16 +1,36 @@
-//! Decisions as HTTP: status, headers and bodies.
+//! Requests as facts, and decisions as HTTP: status, headers and bodies.
 //!
-//! Nothing else in the project writes rate-limit headers or the bodies of refusals, so every door
-//! says the same.
+//! [`identify`] reads from the head of a request who sends it, as far as that is proven. [`strip`],
+//! [`add_forwarded`] and [`identity_headers`] make that head fit for an upstream, which may believe what
+//! is left of it. [`Told`] is a decision as it is told to a client, [`refusal_response`] and
+//! [`problem_response`] are whole answers.
+//!
+//! Nothing else in the project reads identities from requests, or writes rate-limit headers and the
+//! bodies of refusals, so every door believes and says the same. This crate does no I/O and reads no
+//! clock; keys for tokens are brought to [`Proofs`].
 
 mod body;
 mod calendar;
 mod headers;
+mod identity;
+mod merge;
+mod outgoing;
+mod percent;
 mod problem;
+mod rejected;
+mod response;
+mod told;
 
-pub use body::refusal;
 pub use headers::write_headers;
+pub use identity::{
+    AuthFailure, Identified, JwksFault, Peer, Proofs, TokenFault, client_ip, identify,
+};
+pub use merge::merge_headers;
+pub use outgoing::{add_forwarded, identity_headers, strip};
 pub use problem::Problem;
+pub use rejected::rejected;
+pub use response::{Asker, challenge, problem_response, refusal_response};
+pub use told::Told;
 
 use http::StatusCode;
 use tollgate_engine::{Decision, Reason};

@@ -3,7 +3,8 @@
 use serde::Serialize;
 use tollgate_core::{Algorithm, OnFailure};
 
-use crate::config::{Place, ScopeWord};
+use crate::config::{Enforcement, Place, ScopeWord};
+use crate::policy::Strategy;
 use crate::request::{Bypass, PlanFrom, Request, Treatment};
 use crate::scope::{self, KeyText, ScopeBytes};
 
@@ -18,6 +19,9 @@ pub struct Explanation {
     pub plan: Option<String>,
     /// Who says so.
     pub plan_from: Option<String>,
+    /// Where it goes: the upstream of its route, or of the next less specific one that has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
     /// `limited`, `denied` or `bypass`.
     pub treatment: &'static str,
     /// Why it is not limited.
@@ -49,10 +53,31 @@ pub struct ChargeExplanation {
     pub cost_factors: Vec<Factor>,
     /// It decides and counts, and never refuses.
     pub shadow: bool,
+    /// What happens beyond it. Nothing is said of a refusal, which is what happens otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<StrategyExplanation>,
     /// What holds while the shared counters cannot be reached: `open` or `closed`. Nothing is said of
     /// this node's share of the limit, which is what holds otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<&'static str>,
+}
+
+/// What happens to a request beyond a limit, other than that it is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StrategyExplanation {
+    /// It waits.
+    Queue {
+        /// The longest wait, in milliseconds.
+        max_wait_ms: u64,
+        /// The most requests that wait.
+        max_queue: u32,
+    },
+    /// It is let through, marked.
+    Degrade {
+        /// Where it goes instead; none if it goes where it would.
+        upstream: Option<String>,
+    },
 }
 
 /// A word of a scope.
@@ -110,6 +135,7 @@ impl Request<'_, '_> {
                 PlanFrom::Tenant(tenant) => format!("tenant {tenant}"),
                 PlanFrom::Default => "identity.anonymous.plan".to_owned(),
             }),
+            upstream: self.upstream_name().map(str::to_owned),
             treatment,
             reason,
             charges: match self.treatment {
@@ -157,7 +183,8 @@ impl Request<'_, '_> {
                 },
                 cost: charge.cost,
                 cost_factors,
-                shadow: charge.shadow,
+                shadow: limit.shadow || self.policy.enforcement == Enforcement::Shadow,
+                strategy: self.explain_strategy(limit.strategy),
                 on_failure: match charge.on_failure {
                     OnFailure::Local => None,
                     OnFailure::Open => Some("open"),
@@ -168,11 +195,29 @@ impl Request<'_, '_> {
         explained.collect()
     }
 
+    fn explain_strategy(&self, strategy: Strategy) -> Option<StrategyExplanation> {
+        match strategy {
+            Strategy::Reject => None,
+            Strategy::Queue {
+                max_wait,
+                max_queue,
+            } => Some(StrategyExplanation::Queue {
+                max_wait_ms: u64::try_from(max_wait.as_millis()).unwrap_or(u64::MAX),
+                max_queue,
+            }),
+            Strategy::Degrade { upstream } => {
+                let upstream = upstream.and_then(|index| self.policy.upstreams.get(index));
+                let upstream = upstream.map(|upstream| upstream.name.to_string());
+                Some(StrategyExplanation::Degrade { upstream })
+            }
+        }
+    }
+
     fn explain_scope(&self, words: &[ScopeWord]) -> Vec<ScopeExplanation> {
-        let route = self.route.map(|route| &*route.name);
+        let (route, upstream) = (self.route(), self.upstream_name());
         let explained = words.iter().map(|word| {
             let mut bytes = ScopeBytes::new();
-            let by = scope::encode(*word, &self.caller, route, &mut bytes);
+            let by = scope::encode(*word, &self.caller, route, upstream, &mut bytes);
             let value = scope::values(&bytes).next();
             ScopeExplanation {
                 word: word.word(),

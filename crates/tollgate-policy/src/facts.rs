@@ -17,6 +17,9 @@ pub struct Facts<'a> {
     pub api_key: Option<&'a str>,
     /// The caller's address.
     pub ip: Option<IpAddr>,
+    /// Whether that is the socket of a trusted proxy, which did not say for whom it asks. Such an
+    /// address is never on the allow-list.
+    pub ip_is_proxy: bool,
     /// The HTTP method.
     pub method: Option<&'a str>,
     /// The path as the client sent it; a query is ignored.
@@ -35,6 +38,7 @@ impl Default for Facts<'_> {
             client: None,
             api_key: None,
             ip: None,
+            ip_is_proxy: false,
             method: None,
             path: None,
             cost: 1,

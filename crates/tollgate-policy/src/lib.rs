@@ -9,9 +9,11 @@
 
 pub mod config;
 
+mod charges;
 mod compile;
 mod explain;
 mod facts;
+mod identity;
 mod owned_key;
 mod path;
 mod policy;
@@ -20,12 +22,22 @@ mod router;
 mod scope;
 #[cfg(test)]
 mod tests;
+mod upstream;
 
-pub use compile::{ClientCertificate, Compiled, Listen, RedisOptions, RedisTls, Settings, compile};
-pub use explain::{ChargeExplanation, Explanation, Factor, Number, ScopeExplanation};
+pub use charges::{Charges, OwnedCharges};
+pub use compile::{
+    AccessLog, ClientCertificate, Compiled, GatewaySettings, Listen, RedisOptions, RedisTls,
+    ServerTls, Settings, compile,
+};
+pub use config::{ForwardingHeader, HostHeader, JwtAlgorithm, Protocol};
+pub use explain::{
+    ChargeExplanation, Explanation, Factor, Number, ScopeExplanation, StrategyExplanation,
+};
 pub use facts::Facts;
+pub use identity::{Anonymous, ApiKeyOptions, IdentityOptions, JwksSource, JwtOptions};
 pub use owned_key::{KeyTextError, OwnedKey};
 pub use path::{MAX_PATH, PathFault};
-pub use policy::{LimitId, Policy, PolicyLimit, ResponseOptions};
-pub use request::{Bypass, Charges, Rejection, Request, Treatment};
+pub use policy::{ApiKey, LimitId, Policy, PolicyLimit, ResponseOptions, Strategy};
+pub use request::{Bypass, Rejection, Request, Treatment};
 pub use scope::{KeyText, MAX_KEY_TEXT};
+pub use upstream::{Target, Upstream, UpstreamTls};

@@ -85,7 +85,65 @@ pub(crate) fn comparable(path: &str, options: PathOptions) -> Result<Cow<'_, str
     if path.bytes().all(|byte| is_plain(byte) && !folded(byte)) {
         return Ok(Cow::Borrowed(path));
     }
-    rewrite(path, options).map(Cow::Owned)
+    let form = Form {
+        fold_case: options.fold_case,
+        keep_reserved: false,
+        keep_encoded_slash: options.keep_encoded_slash,
+    };
+    rewrite(path, form).map(Cow::Owned)
+}
+
+/// The path as it is passed on: exactly what is compared, but with its case and a slash at its end kept,
+/// and with no more escapes decoded than mean the same to every server. Its escapes have upper-case
+/// digits; there is no query.
+pub(crate) fn forwardable(path: &str, options: PathOptions) -> Result<Cow<'_, str>, PathFault> {
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    if !path.starts_with('/') {
+        return Err(PathFault::Relative);
+    }
+    if path.len() > MAX_PATH {
+        return Err(PathFault::TooLong);
+    }
+    let text = if path.bytes().all(is_plain) {
+        Cow::Borrowed(path)
+    } else {
+        let form = Form {
+            fold_case: false,
+            keep_reserved: true,
+            keep_encoded_slash: options.keep_encoded_slash,
+        };
+        Cow::Owned(rewrite(path, form)?)
+    };
+    Ok(resolved(text))
+}
+
+/// Takes `//`, `.` and `..` out of a path that has been rewritten, or did not have to be.
+pub(crate) fn resolved(text: Cow<'_, str>) -> Cow<'_, str> {
+    if is_resolved(&text) {
+        return text;
+    }
+    let mut resolved = String::with_capacity(text.len());
+    for segment in segments(&text) {
+        resolved.push('/');
+        resolved.push_str(segment);
+    }
+    // Dots at the end are of a directory, as RFC 3986 has it.
+    let last = text.rsplit('/').next();
+    if resolved.is_empty() || matches!(last, Some("" | "." | "..")) {
+        resolved.push('/');
+    }
+    Cow::Owned(resolved)
+}
+
+/// Whether there is nothing to resolve but a slash at the end.
+fn is_resolved(text: &str) -> bool {
+    // Most paths have neither.
+    if !text.contains("//") && !text.contains("/.") {
+        return true;
+    }
+    let parts = text.strip_prefix('/').unwrap_or(text);
+    let parts = parts.strip_suffix('/').unwrap_or(parts);
+    !parts.split('/').any(|part| matches!(part, "" | "." | ".."))
 }
 
 /// Resolves `//`, `.` and `..`; a slash at the end says nothing.
@@ -166,7 +224,16 @@ fn resolve(comparable: &str, parameters: Parameters, counts_empty: bool) -> Segm
     segments
 }
 
-fn rewrite(path: &str, options: PathOptions) -> Result<String, PathFault> {
+/// What a path is rewritten to.
+#[derive(Clone, Copy)]
+struct Form {
+    fold_case: bool,
+    /// Escapes of what has a meaning to some servers stay escapes.
+    keep_reserved: bool,
+    keep_encoded_slash: bool,
+}
+
+fn rewrite(path: &str, form: Form) -> Result<String, PathFault> {
     let mut text = String::with_capacity(path.len());
     let mut bytes = path.bytes();
     while let Some(byte) = bytes.next() {
@@ -181,35 +248,39 @@ fn rewrite(path: &str, options: PathOptions) -> Result<String, PathFault> {
                     return Err(PathFault::BadEscape);
                 };
                 let byte = u8::try_from(high * 16 + low).map_err(|_| PathFault::BadEscape)?;
-                decode(byte, options, &mut text)?;
+                decode(byte, form, &mut text)?;
             }
-            _ => push(byte, options, &mut text),
+            _ => push(byte, form, &mut text),
         }
     }
     Ok(text)
 }
 
-fn decode(byte: u8, options: PathOptions, text: &mut String) -> Result<(), PathFault> {
+fn decode(byte: u8, form: Form, text: &mut String) -> Result<(), PathFault> {
     match byte {
         0..=0x1f | 0x7f => Err(PathFault::Control),
         b'\\' => Err(PathFault::Backslash),
-        b'/' if !options.keep_encoded_slash => Err(PathFault::EncodedSlash),
+        b'/' if !form.keep_encoded_slash => Err(PathFault::EncodedSlash),
         // Decoded, these would be another path: a segment, a query, a fragment, another escape, a
         // parameter.
         b'/' | b'?' | b'#' | b'%' | b';' => {
             escape(byte, text);
             Ok(())
         }
+        _ if form.keep_reserved && !is_unreserved(byte) => {
+            escape(byte, text);
+            Ok(())
+        }
         _ => {
-            push(byte, options, text);
+            push(byte, form, text);
             Ok(())
         }
     }
 }
 
-fn push(byte: u8, options: PathOptions, text: &mut String) {
+fn push(byte: u8, form: Form, text: &mut String) {
     match byte {
-        b'A'..=b'Z' if options.fold_case => text.push(byte.to_ascii_lowercase().into()),
+        b'A'..=b'Z' if form.fold_case => text.push(byte.to_ascii_lowercase().into()),
         _ if is_plain(byte) => text.push(byte.into()),
         _ => escape(byte, text),
     }
@@ -220,6 +291,11 @@ fn escape(byte: u8, text: &mut String) {
     text.push('%');
     text.push(HEX[usize::from(byte >> 4)].into());
     text.push(HEX[usize::from(byte & 15)].into());
+}
+
+/// Means the same escaped and plain, to every server.
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
 /// Stands for itself in the comparable form.

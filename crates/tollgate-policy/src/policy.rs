@@ -1,11 +1,16 @@
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
+use sha2::{Digest, Sha256};
 use tollgate_core::{Charge, Key, Limit, OnFailure};
 
 use crate::config::{BodyStyle, Enforcement, HeaderStyle, LimitShown, Place, ScopeWord, When};
+use crate::identity::IdentityOptions;
 use crate::path::PathOptions;
 use crate::router::{RouteId, Router};
+use crate::upstream::Upstream;
 
 /// Names the caller or the operator chose, hashed with a seed of this process.
 pub(crate) type Names<T> = HashMap<Box<str>, T, foldhash::quality::RandomState>;
@@ -28,6 +33,12 @@ pub struct Policy {
     pub(crate) common: Vec<LimitId>,
     pub(crate) plans: Names<Plan>,
     pub(crate) anonymous_plan: Option<Box<str>>,
+    pub(crate) identity: IdentityOptions,
+    /// The limit that wrong API keys are charged to.
+    pub(crate) wrong_keys: LimitId,
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
+    /// The limits of each upstream.
+    pub(crate) upstream_limits: Vec<Vec<LimitId>>,
     pub(crate) router: Router,
     pub(crate) routes: Vec<Route>,
     pub(crate) tenants: Names<Tenant>,
@@ -43,13 +54,15 @@ pub struct Policy {
 /// A limit, and which requests it concerns.
 #[derive(Debug)]
 pub struct PolicyLimit {
-    /// As it is reported: `plan:free`, `limit:per-ip`, `route:POST /v1/jobs`.
+    /// As it is reported: `plan:free`, `limit:per-ip`, `route:POST /v1/jobs`, `upstream:app`.
     pub name: Box<str>,
     /// As its buckets are named: the same, but `plan` for all plans, so that a caller who changes plan
     /// keeps what is spent.
     pub family: Box<str>,
     /// The numbers.
     pub limit: Limit,
+    /// What happens to a request beyond it.
+    pub strategy: Strategy,
     /// The words of the scope, as reported: `user`, `user,route`.
     pub scope_text: Box<str>,
     /// Whether answers tell its state.
@@ -62,8 +75,27 @@ pub struct PolicyLimit {
     pub(crate) origin: Origin,
 }
 
+/// What happens to a request beyond a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// It is refused.
+    Reject,
+    /// It waits in the order of arrival, and is refused if there is no room for it to wait.
+    Queue {
+        /// The longest wait.
+        max_wait: Duration,
+        /// The most requests that wait.
+        max_queue: u32,
+    },
+    /// It is let through, uncharged and marked.
+    Degrade {
+        /// Where it goes instead, as an index of [`Policy::upstreams`]; none to go where it would.
+        upstream: Option<usize>,
+    },
+}
+
 /// Where a limit's numbers were written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Origin {
     pub(crate) rate: Place,
     pub(crate) capacity: Option<Place>,
@@ -83,6 +115,8 @@ pub(crate) struct Route {
     pub(crate) place: Place,
     pub(crate) cost: u32,
     pub(crate) limits: Vec<LimitId>,
+    /// Of [`Policy::upstreams`].
+    pub(crate) upstream: Option<usize>,
     pub(crate) access: Access,
 }
 
@@ -101,12 +135,26 @@ pub(crate) struct Tenant {
     pub(crate) plan: Option<(Box<str>, Box<str>)>,
 }
 
-#[derive(Debug)]
-pub(crate) struct ApiKey {
-    pub(crate) tenant: Option<Box<str>>,
-    pub(crate) user: Option<Box<str>>,
-    pub(crate) plan: Option<Box<str>>,
+/// Whose an API key is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApiKey {
+    /// The tenant it proves.
+    pub tenant: Option<Box<str>>,
+    /// The user it proves.
+    pub user: Option<Box<str>>,
+    /// The client it proves.
+    pub client: Option<Box<str>>,
+    /// The plan it is given.
+    pub plan: Option<Box<str>>,
 }
+
+/// A key that is known, but proves nobody.
+static NOBODY: ApiKey = ApiKey {
+    tenant: None,
+    user: None,
+    client: None,
+    plan: None,
+};
 
 /// Callers that are never limited, each with the reason given for it.
 #[derive(Debug, Default)]
@@ -128,12 +176,19 @@ pub struct ResponseOptions {
     pub limit: LimitShown,
     /// Whether pages in a browser may read the headers.
     pub expose_headers: bool,
+    /// The most that is added to the time of a retry, at random.
+    pub jitter: Duration,
 }
 
 impl Policy {
-    /// All limits. The index of one is its [`LimitId`].
+    /// All limits, the last of them `wrong_keys`. The index of one is its [`LimitId`].
     pub fn limits(&self) -> &[PolicyLimit] {
         &self.limits
+    }
+
+    /// The limits that the file says: all but Tollgate's own.
+    pub fn written_limits(&self) -> &[PolicyLimit] {
+        self.limits.get(..self.wrong_keys).unwrap_or_default()
     }
 
     /// The limits that count in buckets of a key's family, with a charge of nothing to that key: several
@@ -157,6 +212,23 @@ impl Policy {
         })
     }
 
+    /// How doors that see whole requests tell who calls.
+    pub fn identity(&self) -> &IdentityOptions {
+        &self.identity
+    }
+
+    /// Where admitted requests go.
+    pub fn upstreams(&self) -> &[Arc<Upstream>] {
+        &self.upstreams
+    }
+
+    /// What is known of the key with this secret. One that only the allow-list has proves nobody.
+    pub fn key(&self, secret: &str) -> Option<&ApiKey> {
+        let hash = hash_of(secret);
+        let listed = || self.allow.keys.contains_key(&hash).then_some(&NOBODY);
+        self.keys.get(&hash).or_else(listed)
+    }
+
     /// What answers look like.
     pub fn response(&self) -> &ResponseOptions {
         &self.response
@@ -170,14 +242,32 @@ impl Policy {
     /// The stricter of two routes of one path: for a request whose method is not known.
     pub(crate) fn stricter(&self, one: RouteId, other: RouteId) -> RouteId {
         let strictness = |route: RouteId| {
+            let limits = self.routes[route].limits.len() + self.limits_of_upstream(route);
             let route = &self.routes[route];
-            (route.access, route.cost, route.limits.len())
+            (route.access, route.cost, limits)
         };
         if strictness(one) >= strictness(other) {
             one
         } else {
             other
         }
+    }
+
+    /// That of two routes with an upstream of which the upstream has more limits: for a request whose
+    /// method is not known.
+    pub(crate) fn costlier_upstream(&self, one: RouteId, other: RouteId) -> RouteId {
+        if self.limits_of_upstream(one) >= self.limits_of_upstream(other) {
+            one
+        } else {
+            other
+        }
+    }
+
+    /// How many limits the upstream has that a route names itself.
+    fn limits_of_upstream(&self, route: RouteId) -> usize {
+        let upstream = self.routes[route].upstream;
+        let limits = upstream.and_then(|upstream| self.upstream_limits.get(upstream));
+        limits.map_or(0, Vec::len)
     }
 }
 
@@ -189,4 +279,9 @@ impl PolicyLimit {
             LimitShown::Rate => self.limit.rate(),
         }
     }
+}
+
+/// By what an API key is known.
+pub(crate) fn hash_of(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
 }

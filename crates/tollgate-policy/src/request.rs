@@ -1,17 +1,16 @@
 //! Facts into charges.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use sha2::{Digest, Sha256};
-use smallvec::SmallVec;
-use tollgate_core::{Charge, Key};
-
+use crate::charges::Charges;
 use crate::config::{Enforcement, ScopeWord, When};
 use crate::facts::Facts;
+use crate::identity::Anonymous;
 use crate::path::{self, PathFault};
-use crate::policy::{Access, LimitId, Plan, Policy, PolicyLimit, ROOT, Route};
-use crate::router;
-use crate::scope::{self, Caller, CallerIp, ScopeBytes};
+use crate::policy::{Access, Plan, Policy, PolicyLimit, ROOT, Route, hash_of};
+use crate::router::{self, RouteId};
+use crate::scope::{self, Caller, CallerIp};
 
 /// Why facts make no request: the caller's mistake, not a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +21,9 @@ pub enum Rejection {
     UnknownPlan(Box<str>),
     /// There is no such tenant, and unknown ones are to be refused.
     UnknownTenant(Box<str>),
-    /// The request names one tenant or user, and its API key another.
+    /// Nothing proves who calls, and such callers are to be refused.
+    Anonymous,
+    /// The request names one tenant, user or client, and its API key another.
     KeyMismatch(&'static str),
     /// The path is ambiguous or not a path.
     Path(PathFault),
@@ -34,6 +35,9 @@ impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownKey => f.write_str("the API key is not known"),
+            Self::Anonymous => {
+                f.write_str("nothing proves who calls: an API key, a user or a client is needed")
+            }
             Self::UnknownPlan(plan) => write!(f, "there is no plan {plan:?}"),
             Self::UnknownTenant(tenant) => write!(f, "there is no tenant {tenant:?}"),
             Self::KeyMismatch(what) => write!(f, "the API key belongs to another {what}"),
@@ -73,6 +77,8 @@ pub struct Request<'p, 'f> {
     pub(crate) policy: &'p Policy,
     pub(crate) caller: Caller<'f>,
     pub(crate) route: Option<&'p Route>,
+    pub(crate) upstream: Option<usize>,
+    pub(crate) path: Option<Cow<'f, str>>,
     pub(crate) plan: Option<PlanChoice<'p>>,
     pub(crate) cost: u32,
     /// What is to be done with it.
@@ -96,29 +102,19 @@ pub(crate) enum PlanFrom<'p> {
     Default,
 }
 
-/// The charges of a request, with the bytes of their keys.
-#[derive(Debug)]
-pub struct Charges<'p> {
-    /// On the stack for as many as most requests have; more would only be moved about.
-    items: SmallVec<[Item<'p>; 4]>,
-    bytes: ScopeBytes,
-}
-
-#[derive(Debug)]
-struct Item<'p> {
-    id: LimitId,
-    limit: &'p PolicyLimit,
-    cost: u64,
-    shadow: bool,
-    scope: (usize, usize),
+/// What a path leads to.
+#[derive(Default)]
+struct Found<'f> {
+    route: Option<RouteId>,
+    upstream: Option<usize>,
+    path: Option<Cow<'f, str>>,
 }
 
 impl Policy {
     /// Reads facts: who calls, which route and plan apply, and whether limits do at all.
     pub fn request<'p: 'f, 'f>(&'p self, facts: &Facts<'f>) -> Result<Request<'p, 'f>, Rejection> {
         let given = |fact: Option<&'f str>| fact.filter(|text| !text.is_empty());
-        let hash: Option<[u8; 32]> =
-            given(facts.api_key).map(|secret| Sha256::digest(secret.as_bytes()).into());
+        let hash = given(facts.api_key).map(hash_of);
         let key = hash.and_then(|hash| self.keys.get(&hash));
         let allowed_key = hash.and_then(|hash| self.allow.keys.get(&hash).map(|reason| &**reason));
         if hash.is_some() && key.is_none() && allowed_key.is_none() {
@@ -132,17 +128,25 @@ impl Policy {
             .ok_or(Rejection::KeyMismatch("tenant"))?,
             user: agree(given(facts.user), key.and_then(|key| key.user.as_deref()))
                 .ok_or(Rejection::KeyMismatch("user"))?,
-            client: given(facts.client),
+            client: agree(
+                given(facts.client),
+                key.and_then(|key| key.client.as_deref()),
+            )
+            .ok_or(Rejection::KeyMismatch("client"))?,
             api_key: hash,
             ip: facts.ip.map(|ip| CallerIp::new(ip, self.ipv6_prefix)),
         };
+        if self.identity.anonymous == Anonymous::Reject && caller.is_anonymous() {
+            return Err(Rejection::Anonymous);
+        }
         if let Some(tenant) = caller.tenant
             && self.refuse_unknown_tenants
             && !self.tenants.contains_key(tenant)
         {
             return Err(Rejection::UnknownTenant(tenant.into()));
         }
-        let route = self.route(given(facts.path), given(facts.method))?;
+        let found = self.find(given(facts.path), given(facts.method))?;
+        let route = found.route.map(|route| &self.routes[route]);
         let key_plan = key.and_then(|key| key.plan.as_deref());
         let plan = self.plan(given(facts.plan), key_plan, caller.tenant)?;
         Ok(Request {
@@ -150,34 +154,65 @@ impl Policy {
             treatment: self.treatment(facts, &caller, allowed_key, route),
             caller,
             route,
+            upstream: found.upstream,
+            path: found.path,
             plan,
             cost: facts.cost,
         })
     }
 
-    fn route<'p>(
-        &'p self,
-        path: Option<&str>,
+    fn find<'f>(
+        &self,
+        path: Option<&'f str>,
         method: Option<&str>,
-    ) -> Result<Option<&'p Route>, Rejection> {
+    ) -> Result<Found<'f>, Rejection> {
         if method.is_some_and(|method| !router::is_method(method)) {
             return Err(Rejection::Method);
         }
         let Some(path) = path else {
-            return Ok(None);
+            return Ok(Found::default());
         };
-        let path = path::comparable(path, self.paths).map_err(Rejection::Path)?;
-        let stricter = |one, other| self.stricter(one, other);
-        let find = |segments: &[&str]| self.router.find(segments, method, &stricter);
-        let route = find(&path::segments(&path));
-        if path::may_be_read_otherwise(&path) {
-            for (reading, fault) in path::other_readings(&path) {
-                if find(&reading) != route {
+        let comparable = path::comparable(path, self.paths).map_err(Rejection::Path)?;
+        let find = |segments: &[&str]| {
+            let stricter = |one, other| self.stricter(one, other);
+            let route = self.router.find(segments, method, |_| true, stricter);
+            (route, self.upstream_of(route, segments, method))
+        };
+        let found = find(&path::segments(&comparable));
+        if path::may_be_read_otherwise(&comparable) {
+            for (reading, fault) in path::other_readings(&comparable) {
+                if find(&reading) != found {
                     return Err(Rejection::Path(fault));
                 }
             }
         }
-        Ok(route.map(|route| &self.routes[route]))
+        let forward = match comparable {
+            // Nothing had to be rewritten to compare it, so nothing has to be to pass it on.
+            Cow::Borrowed(plain) => path::resolved(Cow::Borrowed(plain)),
+            Cow::Owned(_) => path::forwardable(path, self.paths).map_err(Rejection::Path)?,
+        };
+        Ok(Found {
+            route: found.0,
+            upstream: found.1,
+            path: Some(forward),
+        })
+    }
+
+    /// The upstream of a path whose most specific route is known.
+    fn upstream_of(
+        &self,
+        route: Option<RouteId>,
+        segments: &[&str],
+        method: Option<&str>,
+    ) -> Option<usize> {
+        let own = |route: RouteId| self.routes[route].upstream;
+        let route = route.filter(|_| !self.upstreams.is_empty())?;
+        own(route).or_else(|| {
+            let has_one = |route| own(route).is_some();
+            let costlier = |one, other| self.costlier_upstream(one, other);
+            let next = self.router.find(segments, method, has_one, costlier);
+            next.and_then(own)
+        })
     }
 
     fn plan<'p>(
@@ -216,11 +251,12 @@ impl Policy {
         route: Option<&'p Route>,
     ) -> Treatment<'p> {
         let allow = &self.allow;
+        let own_ip = facts.ip.filter(|_| !facts.ip_is_proxy);
         let by_net = |ip| allow.nets.iter().find(|(net, _)| scope::covers(net, ip));
         let reason = allowed_key
             .or_else(|| allow.users.get(caller.user?).map(|reason| &**reason))
             .or_else(|| allow.tenants.get(caller.tenant?).map(|reason| &**reason))
-            .or_else(|| by_net(facts.ip?).map(|(_, reason)| &**reason));
+            .or_else(|| by_net(own_ip?).map(|(_, reason)| &**reason));
         match route.map_or(Access::Limited, |route| route.access) {
             Access::Denied => Treatment::Denied,
             _ if self.enforcement == Enforcement::Off => {
@@ -243,86 +279,78 @@ fn agree<'f>(given: Option<&'f str>, key: Option<&'f str>) -> Option<Option<&'f 
     }
 }
 
-impl<'p> Request<'p, '_> {
+impl<'p, 'f> Request<'p, 'f> {
+    /// The tenant.
+    pub fn tenant(&self) -> Option<&'f str> {
+        self.caller.tenant
+    }
+
+    /// The user.
+    pub fn user(&self) -> Option<&'f str> {
+        self.caller.user
+    }
+
+    /// The client.
+    pub fn client(&self) -> Option<&'f str> {
+        self.caller.client
+    }
+
+    /// The plan that applies.
+    pub fn plan(&self) -> Option<&'p str> {
+        self.plan.map(|choice| choice.name)
+    }
+
+    /// The route that matched, as the policy names it.
+    pub fn route(&self) -> Option<&'p str> {
+        self.route.map(|route| &*route.name)
+    }
+
+    /// Where it goes, as an index of [`Policy::upstreams`]: where its route says, or else the next less
+    /// specific one that does.
+    pub fn upstream(&self) -> Option<usize> {
+        self.upstream
+    }
+
+    pub(crate) fn upstream_name(&self) -> Option<&'p str> {
+        let upstream = self.policy.upstreams.get(self.upstream?)?;
+        Some(&upstream.name)
+    }
+
+    /// Whether nothing proves who calls: no API key, no user, no client.
+    pub fn is_anonymous(&self) -> bool {
+        self.caller.is_anonymous()
+    }
+
+    /// The path as it may be passed on: what was compared with the routes, its case and a slash at its end
+    /// kept. No `//`, no `.` and `..`, escapes only of what is not unreserved and with upper-case digits,
+    /// no query. None if no path was given.
+    pub fn forward_path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
     /// The charges, in the order in which ties between limits are resolved.
     pub fn charges(&self) -> Charges<'p> {
-        let mut charges = Charges {
-            items: SmallVec::new(),
-            bytes: ScopeBytes::new(),
-        };
         let (policy, route) = (self.policy, self.route);
+        let mut charges = Charges::new(policy, self.cost);
         let of_plan = self.plan.map_or(&[][..], |choice| &choice.plan.limits);
         let of_route = route.map_or(&[][..], |route| &route.limits);
-        for id in policy.common.iter().chain(of_plan).chain(of_route) {
-            let limit = &policy.limits[*id];
-            if self.concerns(limit) {
-                charges.push(*id, limit, self);
+        let of_upstream = self.upstream.and_then(|it| policy.upstream_limits.get(it));
+        let of_upstream = of_upstream.map_or(&[][..], |limits| limits);
+        let own = policy.common.iter().chain(of_plan).chain(of_route);
+        for id in own.chain(of_upstream) {
+            if self.concerns(&policy.limits[*id]) {
+                charges.push(*id, self);
             }
         }
         charges
     }
 
     fn concerns(&self, limit: &PolicyLimit) -> bool {
-        let caller = &self.caller;
-        let anonymous =
-            caller.api_key.is_none() && caller.user.is_none() && caller.client.is_none();
         let when = match limit.when {
             When::Always => true,
-            When::Anonymous => anonymous,
-            When::Authenticated => !anonymous,
+            When::Anonymous => self.is_anonymous(),
+            When::Authenticated => !self.is_anonymous(),
         };
-        when && (caller.ip.is_some() || *limit.scope != [ScopeWord::Ip])
-    }
-}
-
-impl<'p> Charges<'p> {
-    fn push(&mut self, id: LimitId, limit: &'p PolicyLimit, request: &Request<'p, '_>) {
-        let scope = match self.items.last() {
-            // The same words have the same values: the same bytes do for both.
-            Some(last) if last.limit.scope == limit.scope => last.scope,
-            _ => self.encode(&limit.scope, request),
-        };
-        let by_route = request.route.map_or(1, |route| route.cost);
-        self.items.push(Item {
-            id,
-            limit,
-            cost: u64::from(request.cost)
-                .saturating_mul(by_route.into())
-                .saturating_mul(limit.cost.into()),
-            shadow: limit.shadow || request.policy.enforcement == Enforcement::Shadow,
-            scope,
-        });
-    }
-
-    fn encode(&mut self, words: &[ScopeWord], request: &Request<'p, '_>) -> (usize, usize) {
-        let start = self.bytes.len();
-        let route = request.route.map(|route| &*route.name);
-        for word in words {
-            scope::encode(*word, &request.caller, route, &mut self.bytes);
-        }
-        (start, self.bytes.len())
-    }
-
-    /// Whether there is nothing to pay.
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
-    /// The charges with the limits they come from.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (LimitId, &'p PolicyLimit, Charge<'_>)> {
-        self.items.iter().map(|item| {
-            let charge = Charge {
-                name: &item.limit.name,
-                limit: &item.limit.limit,
-                key: Key {
-                    family: &item.limit.family,
-                    scope: &self.bytes[item.scope.0..item.scope.1],
-                },
-                cost: item.cost,
-                shadow: item.shadow,
-                on_failure: item.limit.on_failure,
-            };
-            (item.id, item.limit, charge)
-        })
+        when && (self.caller.ip.is_some() || *limit.scope != [ScopeWord::Ip])
     }
 }

@@ -161,19 +161,21 @@ impl Router {
         methods.insert(pattern.method.as_deref(), route)
     }
 
-    /// The most specific route of a path. Without a method, `strictest` chooses among the routes that
-    /// some method would have found: a fact that is missing must not buy anything.
+    /// The most specific route of a path that is `accepted`: where one is not, the search goes on to the
+    /// next less specific. Without a method, `strictest` chooses among the routes that some method
+    /// would have found: a fact that is missing must not buy anything.
     pub(crate) fn find(
         &self,
         segments: &[&str],
         method: Option<&str>,
-        strictest: &dyn Fn(RouteId, RouteId) -> RouteId,
+        accepted: impl Fn(RouteId) -> bool,
+        strictest: impl Fn(RouteId, RouteId) -> RouteId,
     ) -> Option<RouteId> {
         match method {
-            Some(method) => self.root.find(segments, method),
+            Some(method) => self.root.find(segments, method, &accepted),
             None => {
                 let mut found = Found::new();
-                self.root.find_all(segments, &mut found);
+                self.root.find_all(segments, &accepted, &mut found);
                 found.into_iter().map(|(_, route)| route).reduce(strictest)
             }
         }
@@ -181,29 +183,40 @@ impl Router {
 }
 
 impl Node {
-    fn find(&self, segments: &[&str], method: &str) -> Option<RouteId> {
+    fn find(
+        &self,
+        segments: &[&str],
+        method: &str,
+        accepted: &impl Fn(RouteId) -> bool,
+    ) -> Option<RouteId> {
         let deeper = match segments.split_first() {
-            None => self.here.choose(method),
+            None => self.here.choose(method, accepted),
             Some((first, others)) => self
                 .literals
                 .get(*first)
-                .and_then(|node| node.find(others, method))
-                .or_else(|| self.star.as_ref()?.find(others, method)),
+                .and_then(|node| node.find(others, method, accepted))
+                .or_else(|| self.star.as_ref()?.find(others, method, accepted)),
         };
-        deeper.or_else(|| self.rest.choose(method))
+        deeper.or_else(|| self.rest.choose(method, accepted))
     }
 
     /// Every route that is the most specific for some method; says whether that is so for all.
-    fn find_all<'a>(&'a self, segments: &[&str], found: &mut Found<'a>) -> bool {
+    fn find_all<'a>(
+        &'a self,
+        segments: &[&str],
+        accepted: &impl Fn(RouteId) -> bool,
+        found: &mut Found<'a>,
+    ) -> bool {
         let done = match segments.split_first() {
-            None => self.here.all(found),
+            None => self.here.all(accepted, found),
             Some((first, others)) => {
                 let literal = self.literals.get(*first);
-                literal.is_some_and(|node| node.find_all(others, found))
-                    || (self.star.as_ref()).is_some_and(|node| node.find_all(others, found))
+                literal.is_some_and(|node| node.find_all(others, accepted, found))
+                    || (self.star.as_ref())
+                        .is_some_and(|node| node.find_all(others, accepted, found))
             }
         };
-        done || self.rest.all(found)
+        done || self.rest.all(accepted, found)
     }
 }
 
@@ -225,28 +238,33 @@ impl Methods {
         Ok(())
     }
 
-    fn choose(&self, method: &str) -> Option<RouteId> {
+    fn choose(&self, method: &str, accepted: &impl Fn(RouteId) -> bool) -> Option<RouteId> {
+        let is_accepted = |route: &RouteId| accepted(*route);
         let named = |method: &str| {
             let named = |(name, _): &&(Box<str>, RouteId)| name.eq_ignore_ascii_case(method);
-            self.named.iter().find(named).map(|(_, route)| *route)
+            let found = self.named.iter().find(named).map(|(_, route)| *route);
+            found.filter(is_accepted)
         };
         // HEAD asks for what GET would give.
         let as_get = || named("GET").filter(|_| method.eq_ignore_ascii_case("HEAD"));
-        named(method).or_else(as_get).or(self.any)
+        let any = || self.any.filter(is_accepted);
+        named(method).or_else(as_get).or_else(any)
     }
 
     /// Adds what requests find here that have found nothing yet; says whether none goes on.
-    fn all<'a>(&'a self, found: &mut Found<'a>) -> bool {
+    fn all<'a>(&'a self, accepted: &impl Fn(RouteId) -> bool, found: &mut Found<'a>) -> bool {
         let before = found.len();
-        for (method, route) in &self.named {
+        let named = self.named.iter().filter(|(_, route)| accepted(*route));
+        for (method, route) in named {
             let mut earlier = found[..before].iter().map(|(name, _)| *name);
             let is_taken = |name| name == &**method || (name == "GET" && &**method == "HEAD");
             if !earlier.any(is_taken) {
                 found.push((method, *route));
             }
         }
-        found.extend(self.any.map(|route| ("", route)));
-        self.any.is_some()
+        let any = self.any.filter(|route| accepted(*route));
+        found.extend(any.map(|route| ("", route)));
+        any.is_some()
     }
 }
 

@@ -26,6 +26,13 @@ pub(crate) struct Caller<'a> {
     pub(crate) ip: Option<CallerIp>,
 }
 
+impl Caller<'_> {
+    /// Whether nothing proves who calls.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.api_key.is_none() && self.user.is_none() && self.client.is_none()
+    }
+}
+
 /// An address as far as it tells callers apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallerIp {
@@ -57,10 +64,11 @@ pub(crate) enum Identity {
     ApiKey = 4,
     Ip = 5,
     Route = 6,
+    Upstream = 7,
 }
 
 impl Identity {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Unknown,
         Self::Tenant,
         Self::User,
@@ -68,6 +76,7 @@ impl Identity {
         Self::ApiKey,
         Self::Ip,
         Self::Route,
+        Self::Upstream,
     ];
 
     pub(crate) const fn word(self) -> &'static str {
@@ -79,6 +88,7 @@ impl Identity {
             Self::ApiKey => "api_key",
             Self::Ip => "ip",
             Self::Route => "route",
+            Self::Upstream => "upstream",
         }
     }
 
@@ -97,16 +107,19 @@ pub(crate) type ScopeBytes = SmallVec<[u8; 128]>;
 /// Appends the value of one word of a scope, and says what stood for it.
 ///
 /// A missing fact never buys anything: the next proven identity stands in, and behind the last one
-/// bucket is shared by all of whom nothing is known.
+/// bucket is shared by all of whom nothing is known. Requests without a route share one bucket too, and so
+/// do those that go to no upstream.
 pub(crate) fn encode(
     word: ScopeWord,
     caller: &Caller<'_>,
     route: Option<&str>,
+    upstream: Option<&str>,
     bytes: &mut ScopeBytes,
 ) -> Option<Identity> {
     let identity = match word {
         ScopeWord::Global => return None,
         ScopeWord::Route => Identity::Route,
+        ScopeWord::Upstream => Identity::Upstream,
         ScopeWord::Tenant if caller.tenant.is_some() => Identity::Tenant,
         ScopeWord::Tenant | ScopeWord::User if caller.user.is_some() => Identity::User,
         ScopeWord::Tenant | ScopeWord::User | ScopeWord::Client if caller.client.is_some() => {
@@ -139,6 +152,7 @@ pub(crate) fn encode(
             None => &[],
         },
         Identity::Route => route.unwrap_or_default().as_bytes(),
+        Identity::Upstream => upstream.unwrap_or_default().as_bytes(),
     };
     push_value(identity, value, bytes);
     Some(identity)

@@ -3,6 +3,9 @@
 mod charges;
 mod explain;
 mod faults;
+mod forward;
+mod gateway;
+mod identity;
 mod owned_key;
 mod path_properties;
 mod paths;
@@ -12,6 +15,8 @@ mod routes;
 mod scopes;
 mod servers;
 mod store;
+mod strategies;
+mod upstreams;
 
 use sha2::{Digest, Sha256};
 

@@ -7,6 +7,8 @@
 mod cli;
 mod counters;
 mod doors;
+mod gateway;
+mod jwks;
 mod metrics;
 mod reload;
 mod server;

@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use tollgate_engine::{Count, Engine, Source};
+use tollgate_gateway::Stats;
 
 use crate::counters::Counters;
 
@@ -30,7 +31,12 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(engine: Arc<Engine>, counters: Counters) -> Self {
+    /// `gateway` is what is counted of the gateway, if there is one.
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        counters: Counters,
+        gateway: Option<Arc<Stats>>,
+    ) -> Self {
         let mut registry = Registry::with_prefix("tollgate");
         let latency = Arc::new(Latency::default());
         let reloads = Family::default();
@@ -53,7 +59,7 @@ impl Metrics {
         );
         registry.register(
             "connections",
-            "Connections open on all doors",
+            "Connections open on all doors but the gateway",
             connections.clone(),
         );
         registry.register_collector(Box::new(Decisions(engine.clone())));
@@ -63,6 +69,9 @@ impl Metrics {
             engine,
         }));
         registry.register_collector(Box::new(Redis(counters)));
+        if let Some(stats) = gateway {
+            registry.register_collector(Box::new(Gateway(stats)));
+        }
         registry.register_collector(Box::new(latency.clone()));
         Self {
             registry,
@@ -250,6 +259,53 @@ impl Collector for Redis {
                 .encode_counter::<NoLabelSet, _, u64>(&counter.get(), None)?;
         }
         Ok(())
+    }
+}
+
+/// What comes and goes through the gateway.
+#[derive(Debug)]
+struct Gateway(Arc<Stats>);
+
+impl Collector for Gateway {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        encoder
+            .encode_descriptor(
+                "gateway_connections",
+                "Connections open on the gateway",
+                None,
+                MetricType::Gauge,
+            )?
+            .encode_gauge(&self.0.open())?;
+        let mut answers = encoder.encode_descriptor(
+            "gateway_answers",
+            "Answers of the gateway, by the class of their status",
+            None,
+            MetricType::Counter,
+        )?;
+        for (class, count) in self.0.answers() {
+            answers
+                .encode_family(&[("class", class)])?
+                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        let mut failures = encoder.encode_descriptor(
+            "gateway_failures",
+            "Requests that have no answer of their upstream, by the reason",
+            None,
+            MetricType::Counter,
+        )?;
+        for (reason, count) in self.0.failures() {
+            failures
+                .encode_family(&[("reason", reason)])?
+                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        encoder
+            .encode_descriptor(
+                "gateway_unlogged",
+                "Lines left out of the access log because it could not be written",
+                None,
+                MetricType::Counter,
+            )?
+            .encode_counter::<NoLabelSet, _, u64>(&self.0.unlogged(), None)
     }
 }
 

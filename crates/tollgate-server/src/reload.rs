@@ -49,7 +49,7 @@ impl Reload {
         match self.source.load() {
             Ok(compiled) => {
                 if compiled.settings != self.settings {
-                    warn!("`listen` and `store` have changed: restart for that to take effect");
+                    warn!("`listen`, `store` or `gateway` has changed: restart for that to take effect");
                 }
                 self.engine.replace(compiled.policy);
                 self.metrics.reloaded(true);

@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tollgate_engine::{Clock, Engine, SystemClock};
+use tollgate_gateway::Stats;
 use tollgate_policy::Listen;
 use tollgate_policy::config::RedisUrl;
 use tracing::info;
@@ -19,6 +20,8 @@ use crate::counters::Counters;
 use crate::doors::admin::Admin;
 use crate::doors::api::Api;
 use crate::doors::{Limits, listener, token};
+use crate::gateway::{self, Gates};
+use crate::jwks;
 use crate::metrics::Metrics;
 use crate::reload::{Hangup, Reload};
 use crate::source::Source;
@@ -27,6 +30,8 @@ use crate::source::Source;
 pub struct Options {
     /// Where the configuration comes from.
     pub source: Source,
+    /// Overrides the configuration's address of the gateway.
+    pub gateway: Option<SocketAddr>,
     /// Overrides the configuration's address of the decision API.
     pub api: Option<SocketAddr>,
     /// Overrides the configuration's address of the admin door.
@@ -53,6 +58,7 @@ impl Options {
     pub fn new(source: Source) -> Self {
         Self {
             source,
+            gateway: None,
             api: None,
             admin: None,
             redis: None,
@@ -78,6 +84,8 @@ pub struct Access {
 /// A server whose doors are open.
 pub struct Server {
     engine: Arc<Engine>,
+    gateway: Option<SocketAddr>,
+    has_tls: bool,
     api: Option<SocketAddr>,
     admin: Option<SocketAddr>,
     made_token: Option<String>,
@@ -117,6 +125,7 @@ impl Server {
         let compiled = options.source.load()?;
         let settings = compiled.settings;
         let listen = settings.listen.unwrap_or(Listen {
+            gateway: None,
             api: Some(DEFAULT_API),
             admin: Some(DEFAULT_ADMIN),
         });
@@ -124,19 +133,36 @@ impl Server {
             token: options.api_token.filter(|token| !token.is_empty()),
             peers: settings.api_peers.clone(),
         };
+        let gateway = options.gateway.or(listen.gateway);
         let api = options.api.or(listen.api);
         let admin = options.admin.or(listen.admin);
         let admin_token = options.admin_token.filter(|token| !token.is_empty());
-        check_doors(api, admin, &access, admin_token.as_deref())?;
+        check_doors([gateway, api, admin], &access, admin_token.as_deref())?;
+        ensure!(
+            gateway.is_none() || !compiled.policy.upstreams().is_empty(),
+            "the gateway has nowhere to send requests: name an upstream under `upstreams`, and routes to it"
+        );
 
         let mut background = JoinSet::new();
         let clock = options
             .clock
             .unwrap_or_else(|| system_clock(&mut background));
         let counters = Counters::start(&settings, options.redis, &clock)?;
-        let engine = Arc::new(Engine::new(compiled.policy, counters.store(), clock));
-        let metrics = Arc::new(Metrics::new(engine.clone(), counters.clone()));
-        let finishes = counters.finishes();
+        let store = counters.store();
+        let engine = Arc::new(Engine::new(compiled.policy, store, clock.clone()));
+        let stats = Arc::new(Stats::default());
+        let watched = gateway.map(|_| stats.clone());
+        let metrics = Arc::new(Metrics::new(engine.clone(), counters.clone(), watched));
+        let gates = Gates {
+            engine: engine.clone(),
+            proofs: Arc::default(),
+            finishes: counters.finishes(),
+            timed: {
+                let metrics = metrics.clone();
+                Arc::new(move |micros| metrics.decided(micros))
+            },
+        };
+        background.spawn(jwks::follow(engine.clone(), gates.proofs.clone()));
         let ready = readiness(counters, &mut background);
         let (stopping, stop) = watch::channel(false);
         let (closing, close) = watch::channel(false);
@@ -148,6 +174,8 @@ impl Server {
 
         let mut server = Self {
             engine: engine.clone(),
+            gateway: None,
+            has_tls: settings.gateway.tls.is_some(),
             api: None,
             admin: None,
             made_token: None,
@@ -157,14 +185,21 @@ impl Server {
             stopping,
             closing,
         };
+        if let Some(address) = gateway {
+            let (listener, address) = bind(address, "the gateway", "--gateway").await?;
+            let workers = gateway::open(listener, &settings.gateway, &gates, clock, stats)?;
+            server.doors.spawn(gateway::run(workers, stop.clone()));
+            server.gateway = Some(address);
+        }
         if let Some(address) = api {
             let (listener, address) = bind(address, "the decision API", "--api").await?;
             let door = Api {
                 engine: engine.clone(),
+                gate: gates.plain(),
                 metrics: metrics.clone(),
                 access,
                 body_timeout: options.body_timeout,
-                finishes,
+                finishes: gates.finishes,
             };
             let open = metrics.connections().clone();
             let serve = listener::serve(listener, Arc::new(door), limits, open, stop.clone());
@@ -203,6 +238,16 @@ impl Server {
         };
         server.background.spawn(reload.watch());
         Ok(server)
+    }
+
+    /// The address of the gateway.
+    pub fn gateway(&self) -> Option<SocketAddr> {
+        self.gateway
+    }
+
+    /// Whether the gateway speaks TLS.
+    pub fn has_tls(&self) -> bool {
+        self.has_tls
     }
 
     /// The address of the decision API.
@@ -288,15 +333,16 @@ async fn bind(
 
 /// A door that strangers can reach has to have a lock.
 fn check_doors(
-    api: Option<SocketAddr>,
-    admin: Option<SocketAddr>,
+    doors: [Option<SocketAddr>; 3],
     access: &Access,
     admin_token: Option<&str>,
 ) -> anyhow::Result<()> {
     ensure!(
-        api.is_some() || admin.is_some(),
-        "no door is open: name one under `listen`, or with --api or --admin"
+        doors.iter().any(Option::is_some),
+        "no door is open: name one under `listen`, or with --gateway, --api or --admin"
     );
+    // The gateway asks whoever comes who it is.
+    let [_, api, admin] = doors;
     let is_open = |address: Option<SocketAddr>| {
         address.is_some_and(|address| !address.ip().to_canonical().is_loopback())
     };

@@ -1,15 +1,28 @@
-use tollgate_core::{Limit, Window};
+use tollgate_core::{Limit, OnFailure, Window};
 
 use super::store::decided;
 use super::{Compiler, word};
-use crate::config::{Algorithm, Burst, File, Named, Place, RateLimit, ScopeWord, Spanned, When};
-use crate::policy::{LimitId, Names, Origin, Plan, PolicyLimit};
+use crate::config::{
+    self, Algorithm, Burst, File, Named, Place, RateLimit, ScopeWord, Spanned, When,
+};
+use crate::policy::{LimitId, Names, Origin, Plan, PolicyLimit, Strategy};
 
 /// The names of a limit: as reported, and as its buckets are named.
 pub(super) struct LimitNames {
     pub(super) name: String,
     pub(super) family: String,
 }
+
+/// The limits of one plan, route or upstream.
+struct Written<'a> {
+    place: &'a Place,
+    one: Option<&'a RateLimit>,
+    many: &'a Named<RateLimit>,
+    /// The scope of those that do not say.
+    scope: &'a [ScopeWord],
+}
+
+const DEFAULT_SCOPE: &[ScopeWord] = &[ScopeWord::Tenant];
 
 impl LimitNames {
     fn same(name: String) -> Self {
@@ -25,7 +38,8 @@ impl Compiler {
         file.limits
             .iter()
             .filter_map(|(name, limit)| {
-                self.limit(limit, LimitNames::same(format!("limit:{}", name.value)))
+                let names = LimitNames::same(format!("limit:{}", name.value));
+                self.limit(limit, names, DEFAULT_SCOPE, file)
             })
             .collect()
     }
@@ -50,12 +64,13 @@ impl Compiler {
                     "give it `rate_limit` or `rate_limits`",
                 );
             }
-            let limits = self.limits(
-                &plan.place,
-                plan.rate_limit.as_ref(),
-                &plan.rate_limits,
-                names,
-            );
+            let written = Written {
+                place: &plan.place,
+                one: plan.rate_limit.as_ref(),
+                many: &plan.rate_limits,
+                scope: DEFAULT_SCOPE,
+            };
+            let limits = self.limits(&written, names, file);
             plans.insert(name.value.as_str().into(), Plan { limits });
         }
         plans
@@ -63,47 +78,94 @@ impl Compiler {
 
     pub(super) fn route_limits(
         &mut self,
-        place: &Place,
-        one: Option<&RateLimit>,
-        many: &Named<RateLimit>,
+        route: &config::Route,
         pattern: &str,
+        file: &File,
     ) -> Vec<LimitId> {
-        self.limits(place, one, many, |sub| {
-            LimitNames::same(match sub {
-                None => format!("route:{pattern}"),
-                // Not a slash: `/a` with a limit `b` is not the route `/a/b`.
-                Some(sub) => format!("route:{pattern}#{sub}"),
-            })
-        })
+        let written = Written {
+            place: &route.place,
+            one: route.rate_limit.as_ref(),
+            many: &route.rate_limits,
+            scope: DEFAULT_SCOPE,
+        };
+        self.limits(&written, |sub| named("route", pattern, sub), file)
+    }
+
+    pub(super) fn upstream_limits(
+        &mut self,
+        name: &str,
+        upstream: &config::Upstream,
+        file: &File,
+    ) -> Vec<LimitId> {
+        let written = Written {
+            place: &upstream.place,
+            one: upstream.rate_limit.as_ref(),
+            many: &upstream.rate_limits,
+            scope: &[ScopeWord::Tenant, ScopeWord::Upstream],
+        };
+        self.limits(&written, |sub| named("upstream", name, sub), file)
+    }
+
+    /// The limit that wrong API keys are charged to. It is Tollgate's own: no file says it.
+    pub(super) fn wrong_keys(&mut self) -> LimitId {
+        const NAME: &str = "wrong_keys";
+        const MINUTE: Window = match Window::from_secs(60) {
+            Some(minute) => minute,
+            None => Window::SECOND,
+        };
+        if let Ok(limit) = Limit::token_bucket(10, MINUTE, 20) {
+            self.limits.push(PolicyLimit {
+                name: NAME.into(),
+                family: NAME.into(),
+                limit,
+                strategy: Strategy::Reject,
+                scope_text: ScopeWord::Ip.word().into(),
+                headers: false,
+                scope: [ScopeWord::Ip].into(),
+                cost: 1,
+                shadow: false,
+                on_failure: OnFailure::Local,
+                when: When::Always,
+                origin: Origin::default(),
+            });
+        }
+        self.limits.len().saturating_sub(1)
     }
 
     fn limits(
         &mut self,
-        place: &Place,
-        one: Option<&RateLimit>,
-        many: &Named<RateLimit>,
+        written: &Written<'_>,
         names: impl Fn(Option<&str>) -> LimitNames,
+        file: &File,
     ) -> Vec<LimitId> {
-        if one.is_some() && !many.is_empty() {
+        if written.one.is_some() && !written.many.is_empty() {
             self.fault(
-                place,
+                written.place,
                 "both `rate_limit` and `rate_limits`",
                 "move the one limit into `rate_limits`, under a name",
             );
         }
         let mut ids = Vec::new();
-        ids.extend(one.and_then(|limit| self.limit(limit, names(None))));
-        for (sub, limit) in many {
-            ids.extend(self.limit(limit, names(Some(&sub.value))));
+        let one = written.one;
+        ids.extend(one.and_then(|limit| self.limit(limit, names(None), written.scope, file)));
+        for (sub, limit) in written.many {
+            ids.extend(self.limit(limit, names(Some(&sub.value)), written.scope, file));
         }
         ids
     }
 
-    fn limit(&mut self, written: &RateLimit, names: LimitNames) -> Option<LimitId> {
+    fn limit(
+        &mut self,
+        written: &RateLimit,
+        names: LimitNames,
+        default_scope: &[ScopeWord],
+        file: &File,
+    ) -> Option<LimitId> {
+        let strategy = self.strategy(written, file);
         let limit = self.numbers(written)?;
         let scope: Box<[ScopeWord]> = match &written.scope {
             Some(scope) => scope.value.iter().map(|word| word.value).collect(),
-            None => [ScopeWord::Tenant].into(),
+            None => default_scope.into(),
         };
         let words: Vec<&str> = scope.iter().map(|word| word.word()).collect();
         let place_of = |value: &Option<Spanned<u32>>| value.as_ref().map(|it| it.place.clone());
@@ -112,6 +174,7 @@ impl Compiler {
             name: names.name.into(),
             family: names.family.into(),
             limit,
+            strategy,
             scope_text: words.join(",").into(),
             headers: word(written.response_headers.as_ref()).unwrap_or(true),
             scope,
@@ -184,4 +247,13 @@ impl Compiler {
         }
         capacity
     }
+}
+
+/// The names of a limit of a route or an upstream.
+fn named(kind: &str, owner: &str, sub: Option<&str>) -> LimitNames {
+    LimitNames::same(match sub {
+        None => format!("{kind}:{owner}"),
+        // Not a slash: `/a` with a limit `b` is not the route `/a/b`.
+        Some(sub) => format!("{kind}:{owner}#{sub}"),
+    })
 }

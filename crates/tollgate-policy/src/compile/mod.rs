@@ -1,10 +1,15 @@
 //! The file as written into the policy as used: what needs two places to be checked is checked here.
 
+mod gateway;
+mod identity;
 mod limits;
 mod people;
 mod routes;
 mod store;
+mod strategy;
+mod upstreams;
 
+pub use gateway::{AccessLog, GatewaySettings, ServerTls};
 pub use store::{ClientCertificate, RedisOptions, RedisTls};
 
 use std::net::SocketAddr;
@@ -43,11 +48,15 @@ pub struct Settings {
     pub redis_url: Option<RedisUrl>,
     /// How to use a Redis, be it the file's or that of `--redis`.
     pub redis_options: RedisOptions,
+    /// How the gateway serves its clients.
+    pub gateway: GatewaySettings,
 }
 
 /// The doors; one that is not named is closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Listen {
+    /// The gateway.
+    pub gateway: Option<SocketAddr>,
     /// The decision API.
     pub api: Option<SocketAddr>,
     /// Health, readiness and metrics.
@@ -90,6 +99,8 @@ struct Compiler {
     broken: Vec<Fault>,
     /// What holds for limits that do not say.
     on_failure: OnFailure,
+    /// The upstreams, by their place in the policy's list.
+    upstream_names: Names<usize>,
 }
 
 impl Compiler {
@@ -101,24 +112,31 @@ impl Compiler {
                 == Some(EncodedSlash::Keep),
         };
         self.on_failure = store::on_failure(file);
+        let names = file.upstreams.iter().enumerate();
+        let names = names.map(|(index, (name, _))| (name.value.as_str().into(), index));
+        self.upstream_names = names.collect();
         let common = self.common(file);
         let plans = self.plans(file);
         let (router, routes) = self.routes(file, paths);
+        let (upstreams, upstream_limits) = self.upstreams(file);
         let tenants = self.tenants(file, &plans);
         let keys = self.keys(file, &plans);
         let allow = self.allow(file);
+        let anonymous_plan = self.anonymous_plan(file, &plans);
+        let wrong_keys = self.wrong_keys();
+        let options = self.identity(file);
         let identity = file.identity.as_ref();
-        let anonymous = identity.and_then(|identity| identity.anonymous.as_ref());
-        if let Some(anonymous) = anonymous {
-            self.check_plan(&anonymous.plan, &plans, file);
-        }
         let ip = identity.and_then(|identity| identity.ip.as_ref());
         let unknown_tenant = identity.and_then(|identity| identity.unknown_tenant.as_ref());
         let policy = Policy {
             limits: std::mem::take(&mut self.limits),
             common,
             plans,
-            anonymous_plan: anonymous.map(|anonymous| anonymous.plan.value.as_str().into()),
+            anonymous_plan,
+            identity: options,
+            wrong_keys,
+            upstreams,
+            upstream_limits,
             router,
             routes,
             tenants,
@@ -145,6 +163,7 @@ impl Compiler {
         };
         Settings {
             listen: listen.map(|listen| Listen {
+                gateway: word(listen.gateway.as_ref()),
                 api: word(listen.api.as_ref()),
                 admin: word(listen.admin.as_ref()),
             }),
@@ -161,6 +180,7 @@ impl Compiler {
             ),
             redis_url: self.redis_url(file),
             redis_options: self.redis_options(file),
+            gateway: self.gateway(file),
         }
     }
 
@@ -227,7 +247,7 @@ fn response(file: &File) -> ResponseOptions {
     ResponseOptions {
         headers: match headers {
             Some(styles) => styles.value.iter().map(|style| style.value).collect(),
-            None => HeaderStyle::ALL.to_vec(),
+            None => vec![HeaderStyle::XRateLimit, HeaderStyle::Ietf],
         },
         body: word(response.and_then(|response| response.body.as_ref()))
             .unwrap_or(BodyStyle::Problem),
@@ -235,6 +255,7 @@ fn response(file: &File) -> ResponseOptions {
             .unwrap_or(LimitShown::Capacity),
         expose_headers: word(response.and_then(|response| response.expose_headers.as_ref()))
             .unwrap_or(false),
+        jitter: word(response.and_then(|response| response.jitter.as_ref())).unwrap_or_default(),
     }
 }
 

@@ -53,11 +53,11 @@ impl Compiler {
             if let Some(plan) = &key.plan {
                 self.check_plan(plan, plans, file);
             }
-            if key.tenant.is_none() && key.user.is_none() {
+            if key.tenant.is_none() && key.user.is_none() && key.client.is_none() {
                 self.fault(
                     &key.place,
                     "a key that belongs to nobody",
-                    "give it a `tenant` or a `user`",
+                    "give it a `tenant`, a `user` or a `client`",
                 );
             }
             let text = |value: &Option<config::Spanned<String>>| {
@@ -66,6 +66,7 @@ impl Compiler {
             let entry = ApiKey {
                 tenant: text(&key.tenant),
                 user: text(&key.user),
+                client: text(&key.client),
                 plan: text(&key.plan),
             };
             if keys.insert(key.sha256.value, entry).is_some() {

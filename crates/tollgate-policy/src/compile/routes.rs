@@ -26,13 +26,13 @@ impl Compiler {
                 self.fault(place, message, "make one route of the two");
                 continue;
             }
-            let route = self.route(written, &pattern);
+            let route = self.route(written, &pattern, file);
             routes.push(route);
         }
         (router, routes)
     }
 
-    fn route(&mut self, written: &config::Route, pattern: &Pattern) -> Route {
+    fn route(&mut self, written: &config::Route, pattern: &Pattern, file: &File) -> Route {
         let name = pattern.to_string();
         let says = |flag: &Option<_>| word(flag.as_ref()).unwrap_or(false);
         let (deny, allow) = (says(&written.deny), says(&written.allow));
@@ -52,13 +52,14 @@ impl Compiler {
                 "remove `cost` and its limits, or `deny`/`allow`",
             );
         }
+        if let Some(upstream) = written.upstream.as_ref().filter(|_| deny) {
+            let message = "an `upstream` of a route that is denied to all";
+            self.fault(&upstream.place, message, "remove it, or `deny`");
+        }
+        let upstream = written.upstream.as_ref();
         Route {
-            limits: self.route_limits(
-                &written.place,
-                written.rate_limit.as_ref(),
-                &written.rate_limits,
-                &name,
-            ),
+            limits: self.route_limits(written, &name, file),
+            upstream: upstream.and_then(|upstream| self.named_upstream(upstream, file)),
             name: name.into(),
             place: written.match_.place.clone(),
             cost: word(written.cost.as_ref()).unwrap_or(1),

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tollgate_core::OnFailure;
 
 use super::{Compiler, word};
-use crate::config::{self, Backend, File, RedisUrl, Spanned, Store, StoreClock, StoreTls};
+use crate::config::{self, Backend, File, Place, RedisUrl, Spanned, Store, StoreClock, StoreTls};
 
 const DEFAULT_PREFIX: &str = "tollgate:";
 const DEFAULT_DEADLINE: Duration = Duration::from_millis(5);
@@ -97,28 +97,8 @@ impl Compiler {
     }
 
     fn redis_tls(&mut self, tls: &StoreTls, store: &Store) -> RedisTls {
-        let path = |file: &Spanned<String>| PathBuf::from(&file.value);
-        let client = match (&tls.cert, &tls.key) {
-            (Some(cert), Some(key)) => Some(ClientCertificate {
-                cert: path(cert),
-                key: path(key),
-            }),
-            (Some(_), None) => {
-                self.fault(&tls.place, "`cert` without `key`", "give both or neither");
-                None
-            }
-            (None, Some(_)) => {
-                self.fault(&tls.place, "`key` without `cert`", "give both or neither");
-                None
-            }
-            (None, None) => {
-                if tls.ca.is_none() {
-                    let hint = "give it `ca`, or `cert` and `key`, or remove it";
-                    self.fault(&tls.place, "a `tls` that says nothing", hint);
-                }
-                None
-            }
-        };
+        let (ca, cert) = (tls.ca.as_ref(), tls.cert.as_ref());
+        let client = self.client_certificate(&tls.place, ca, cert, tls.key.as_ref());
         // Without a URL here, `--redis` may bring one that has it.
         if store.url.as_ref().is_some_and(|url| !url.value.tls) {
             self.fault(
@@ -128,9 +108,36 @@ impl Compiler {
             );
         }
         RedisTls {
-            ca: tls.ca.as_ref().map(path),
+            ca: ca.map(|ca| PathBuf::from(&ca.value)),
             client,
         }
+    }
+
+    /// What is shown to a server, from a `tls` at `place` with these fields.
+    pub(super) fn client_certificate(
+        &mut self,
+        place: &Place,
+        ca: Option<&Spanned<String>>,
+        cert: Option<&Spanned<String>>,
+        key: Option<&Spanned<String>>,
+    ) -> Option<ClientCertificate> {
+        let (message, hint) = match (cert, key) {
+            (Some(cert), Some(key)) => {
+                return Some(ClientCertificate {
+                    cert: PathBuf::from(&cert.value),
+                    key: PathBuf::from(&key.value),
+                });
+            }
+            (Some(_), None) => ("`cert` without `key`", "give both or neither"),
+            (None, Some(_)) => ("`key` without `cert`", "give both or neither"),
+            (None, None) if ca.is_some() => return None,
+            (None, None) => (
+                "a `tls` that says nothing",
+                "give it `ca`, or `cert` and `key`, or remove it",
+            ),
+        };
+        self.fault(place, message, hint);
+        None
     }
 }
 

@@ -86,36 +86,53 @@ fn seconds(text: &str) -> Result<u32, (String, String)> {
     Ok(whole)
 }
 
-/// How long one answer may take: whole milliseconds, from 1 ms to 10 s.
-pub(crate) struct Deadline;
+/// A span of time in whole milliseconds, from `MIN` to `MAX` of them.
+pub(crate) struct Span<const MIN: u64, const MAX: u64>;
 
-impl Decode for Deadline {
+/// How long one answer may take.
+pub(crate) type Deadline = Span<1, 10_000>;
+/// How long something slow may take.
+pub(crate) type Timeout = Span<1, 86_400_000>;
+/// How much may be added to a time.
+pub(crate) type Jitter = Span<0, 3_600_000>;
+
+impl<const MIN: u64, const MAX: u64> Decode for Span<MIN, MAX> {
     type Value = Spanned<Duration>;
 
     fn decode(node: &Node, cx: &mut Context) -> Option<Self::Value> {
         let (text, _) = cx.scalar(node, &Self::expected())?;
         let write = || format!("write {}", Self::expected());
         let shown = quoted(text);
+        // What was most likely meant.
+        let unit = if MAX <= 10_000 { "ms" } else { "s" };
         let (message, hint) = match millis(text) {
-            Ok(millis @ 1..=10_000) => {
+            Ok(millis) if (MIN..=MAX).contains(&millis) => {
                 return Some(cx.spanned(node, Duration::from_millis(millis)));
             }
             Ok(_) | Err(Flaw::TooLong) => (format!("{shown} is out of range"), write()),
             Err(Flaw::NoNumber) => (format!("{shown} is not a duration"), write()),
-            Err(Flaw::NoUnit) => (format!("{shown} has no unit"), unit_hint(text, "ms", write)),
-            Err(Flaw::Fraction) => ("deadlines are whole milliseconds".to_owned(), write()),
+            Err(Flaw::NoUnit) => (format!("{shown} has no unit"), unit_hint(text, unit, write)),
+            Err(Flaw::Fraction) => ("durations are whole milliseconds".to_owned(), write()),
             Err(Flaw::UnknownUnit) => (format!("{shown} has an unknown unit"), write()),
         };
         cx.fault_with(node, message, hint)
     }
 
     fn schema(_: &mut Defs) -> Json {
-        json!({ "type": "string", "pattern": "^[0-9]+(ms|s)$" })
+        json!({ "type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$" })
     }
 
     fn expected() -> String {
-        "`1ms` to `10s`".to_owned()
+        format!("`{}` to `{}`", written(MIN), written(MAX))
     }
+}
+
+/// A span in its longest unit.
+fn written(millis: u64) -> String {
+    let units = UNITS.iter().rev();
+    let mut fitting = units.filter(|(_, scale)| millis >= *scale && millis.is_multiple_of(*scale));
+    let (unit, scale) = fitting.next().unwrap_or(&UNITS[0]);
+    format!("{}{unit}", millis / scale)
 }
 
 /// Units and their milliseconds.

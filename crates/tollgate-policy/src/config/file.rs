@@ -1,20 +1,25 @@
 //! The configuration file as it is written.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use serde_json::{Value as Json, json};
 
 use super::Named;
-use super::decode::{Context, Decode, Fields, List, Map, unsupported};
+use super::decode::{Context, Decode, Fields, List, Map};
+use super::duration::Jitter;
 use super::fault::{Spanned, one_of};
+use super::gateway::Gateway;
+use super::identity::Identity;
 use super::limit::{RateLimit, one_or_many};
 use super::record::{record, words};
 use super::scalar::{
-    Address, Cidr, Flag, HASH_THE_KEY, Ipv6Prefix, Sha256, ShortName, TenantName, Text, Whole,
+    Address, Cidr, Flag, HASH_THE_KEY, Sha256, ShortName, TenantName, Text, Whole,
 };
 use super::schema::Defs;
 use super::store::Store;
+use super::upstream::Upstream;
 use super::yaml::{Kind, Node};
 
 record! {
@@ -32,6 +37,10 @@ record! {
         limits: Named<RateLimit> = defaulted Map<ShortName, RateLimit>,
         /// What holds for some paths; the most specific match wins, not the first.
         routes: Vec<Route> = defaulted List<Route>,
+        /// Where admitted requests go, by name.
+        upstreams: Named<Upstream> = defaulted Map<ShortName, Upstream>,
+        /// The gateway's own settings.
+        gateway: Option<Gateway> = optional Gateway,
         /// Tenants, by name.
         tenants: Named<Tenant> = defaulted Map<TenantName, Tenant>,
         /// The API keys.
@@ -45,12 +54,14 @@ record! {
         /// What answers look like.
         response: Option<Response> = optional Response,
     }
-    unsupported: ["directory", "upstreams", "gateway", "guard", "adaptive"];
+    unsupported: ["directory", "guard", "adaptive"];
 }
 
 record! {
     /// The addresses to listen on.
     pub struct Listen {
+        /// The gateway.
+        gateway: Option<Spanned<SocketAddr>> = optional Address,
         /// The decision API.
         api: Option<Spanned<SocketAddr>> = optional Address,
         /// The admin API.
@@ -60,47 +71,7 @@ record! {
         /// The most connections that are open at once.
         max_connections: Option<Spanned<u32>> = optional Whole<1, 1_000_000>,
     }
-    unsupported: ["gateway", "grpc", "resp"];
-}
-
-record! {
-    /// How callers are told apart.
-    pub struct Identity {
-        /// What holds for a caller without a plan.
-        anonymous: Option<Anonymous> = optional AnonymousOrWord,
-        /// How addresses are grouped.
-        ip: Option<IdentityIp> = optional IdentityIp,
-        /// What happens to a request of a tenant that is not known.
-        unknown_tenant: Option<Spanned<UnknownTenant>> = optional UnknownTenant,
-    }
-    unsupported: ["api_key", "user", "client"];
-}
-
-record! {
-    /// What holds for a caller without a plan.
-    pub struct Anonymous {
-        /// The plan that is given.
-        plan: Spanned<String> = required Text,
-    }
-}
-
-record! {
-    /// How addresses are grouped.
-    pub struct IdentityIp {
-        /// The bits of an IPv6 address that make one caller; 64 unless told otherwise.
-        ipv6_prefix: Option<Spanned<u8>> = optional Ipv6Prefix,
-    }
-    unsupported: ["trusted_proxies", "header"];
-}
-
-words! {
-    /// What happens to a request of a tenant that is not known.
-    pub enum UnknownTenant {
-        /// It is a tenant without limits of its own.
-        Accept = "accept",
-        /// It is bad input.
-        Reject = "reject",
-    }
+    unsupported: ["grpc", "resp"];
 }
 
 record! {
@@ -124,12 +95,14 @@ record! {
         rate_limit: Option<RateLimit> = optional RateLimit,
         /// The limits of its own, by name.
         rate_limits: Named<RateLimit> = defaulted Map<ShortName, RateLimit>,
+        /// Where its requests go; where those of the next less specific match do, unless told
+        /// otherwise.
+        upstream: Option<Spanned<String>> = optional Text,
         /// Whether every request is refused.
         deny: Option<Spanned<bool>> = optional Flag,
         /// Whether every request is admitted without a charge.
         allow: Option<Spanned<bool>> = optional Flag,
     }
-    unsupported: ["upstream"];
 }
 
 record! {
@@ -152,6 +125,8 @@ record! {
         tenant: Option<Spanned<String>> = optional Text,
         /// The user it proves.
         user: Option<Spanned<String>> = optional Text,
+        /// The client it proves.
+        client: Option<Spanned<String>> = optional Text,
         /// The plan it is given.
         plan: Option<Spanned<String>> = optional Text,
     }
@@ -239,8 +214,10 @@ record! {
         limit: Option<Spanned<LimitShown>> = optional LimitShown,
         /// Whether scripts in browsers may read the headers.
         expose_headers: Option<Spanned<bool>> = optional Flag,
+        /// The most that is added to the time of a retry, at random, so that not all come back at
+        /// once; from 0 to 1 h, nothing unless told otherwise.
+        jitter: Option<Spanned<Duration>> = optional Jitter,
     }
-    unsupported: ["jitter"];
 }
 
 words! {
@@ -250,6 +227,8 @@ words! {
         XRateLimit = "x-ratelimit",
         /// `RateLimit` and `RateLimit-Policy`.
         Ietf = "ietf",
+        /// `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, of an older draft.
+        Ietf06 = "ietf-06",
     }
 }
 
@@ -291,32 +270,6 @@ fn names_one_caller(fields: &Fields<'_>, node: &Node, cx: &mut Context) {
             cx.fault_with::<()>(node, message, "make them entries of their own")
         }
     };
-}
-
-/// A mapping, or a word that this version does not have.
-struct AnonymousOrWord;
-
-impl Decode for AnonymousOrWord {
-    type Value = Anonymous;
-
-    fn decode(node: &Node, cx: &mut Context) -> Option<Anonymous> {
-        match &node.kind {
-            Kind::Scalar { text, .. } if **text == *"reject" => cx.fault_with(
-                node,
-                unsupported(text),
-                "write `{ plan: NAME }`, or remove it",
-            ),
-            _ => Anonymous::decode(node, cx),
-        }
-    }
-
-    fn schema(defs: &mut Defs) -> Json {
-        Anonymous::schema(defs)
-    }
-
-    fn expected() -> String {
-        Anonymous::expected()
-    }
 }
 
 /// A mapping, or what may be a secret and must not be here.
@@ -366,6 +319,6 @@ impl Decode for Headers {
     }
 
     fn expected() -> String {
-        "`x-ratelimit`, `ietf`, a list of the two, or `none`".to_owned()
+        "`x-ratelimit`, `ietf`, `ietf-06`, a list of them, or `none`".to_owned()
     }
 }

@@ -1,12 +1,14 @@
 //! A limit as it is written, wherever it may stand.
 
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
 
 use super::decode::{Context, Decode, List};
-use super::duration::{Allowance, Window};
+use super::duration::{Allowance, Span, Window};
 use super::fault::{Fault, Spanned};
 use super::record::{record, words};
-use super::scalar::{Flag, Whole};
+use super::scalar::{Flag, Text, Whole};
 use super::schema::Defs;
 use super::yaml::{Kind, Node};
 
@@ -37,8 +39,12 @@ record! {
         when: Option<Spanned<When>> = optional When,
         /// What changes it as time goes by.
         adaptive: Option<Spanned<Adaptive>> = optional Adaptive,
+        /// How long a request waits, with `strategy: queue`.
+        queue: Option<Queue> = optional Queue,
+        /// What becomes of a request, with `strategy: degrade`.
+        degrade: Option<Degrade> = optional Degrade,
     }
-    unsupported: ["sharing", "budget", "sync_interval", "queue", "degrade"];
+    unsupported: ["sharing", "budget", "sync_interval"];
 }
 
 record! {
@@ -58,6 +64,24 @@ record! {
         capacity: Option<Spanned<u32>> = optional Whole<1>,
         /// As a factor, such as 1.5; kept in thousandths.
         allowance: Option<Spanned<u32>> = optional Allowance,
+    }
+}
+
+record! {
+    /// How a request waits for its tokens.
+    pub struct Queue {
+        /// The longest wait, from 1 ms to 1 h; `1s` unless told otherwise.
+        max_wait: Option<Spanned<Duration>> = optional Span<1, 3_600_000>,
+        /// The most requests that wait; 100 unless told otherwise.
+        max_queue: Option<Spanned<u32>> = optional Whole<1>,
+    }
+}
+
+record! {
+    /// What becomes of a request for which there are no tokens.
+    pub struct Degrade {
+        /// Where it goes instead.
+        upstream: Spanned<String> = required Text,
     }
 }
 
@@ -88,8 +112,9 @@ words! {
         Client = "client",
         /// The API key.
         ApiKey = "api_key",
+        /// Where the request goes.
+        Upstream = "upstream",
     }
-    unsupported: ["upstream"];
 }
 
 words! {
@@ -97,8 +122,11 @@ words! {
     pub enum Strategy {
         /// It is refused.
         Reject = "reject",
+        /// It waits, and is refused only if that would take too long.
+        Queue = "queue",
+        /// It is let through, marked.
+        Degrade = "degrade",
     }
-    unsupported: ["queue", "degrade"];
 }
 
 words! {

@@ -18,6 +18,10 @@ mod decode;
 mod duration;
 mod fault;
 mod file;
+mod gateway;
+mod header;
+mod http_url;
+mod identity;
 mod json;
 mod limit;
 mod record;
@@ -25,6 +29,7 @@ mod redis_url;
 mod scalar;
 mod schema;
 mod store;
+mod upstream;
 mod yaml;
 
 #[cfg(test)]
@@ -33,17 +38,23 @@ mod tests;
 pub(crate) use fault::in_order;
 pub use fault::{Fault, Place, Spanned, did_you_mean, without_credentials};
 pub use file::{
-    AllowEntry, AllowKey, Anonymous, BodyStyle, EncodedSlash, Enforcement, File, HeaderStyle,
-    Identity, IdentityIp, KeyEntry, LimitShown, Listen, PathCase, Paths, Plan, Response, Route,
-    Tenant, UnknownTenant,
+    AllowEntry, AllowKey, BodyStyle, EncodedSlash, Enforcement, File, HeaderStyle, KeyEntry,
+    LimitShown, Listen, PathCase, Paths, Plan, Response, Route, Tenant,
+};
+pub use gateway::{AccessLog, Gateway, GatewayTls};
+pub use http_url::HttpUrl;
+pub use identity::{
+    Anonymous, AnonymousPlan, ApiKeyIdentity, ClientIdentity, ForwardingHeader, Identity,
+    IdentityIp, Jwks, JwtAlgorithm, JwtIdentity, UnknownTenant, UserIdentity,
 };
 pub use limit::{
-    Adaptive, Algorithm, Burst, Consistency, OnFailure, RateLimit, ScopeWord, Strategy, Sustained,
-    When,
+    Adaptive, Algorithm, Burst, Consistency, Degrade, OnFailure, Queue, RateLimit, ScopeWord,
+    Strategy, Sustained, When,
 };
 pub use redis_url::{InvalidRedisUrl, MAX_REDIS_HOSTS, RedisHost, RedisKind, RedisUrl};
 pub use schema::json_schema;
 pub use store::{Backend, MAX_PREFIX, Store, StoreClock, StoreTls};
+pub use upstream::{HostHeader, MAX_TARGETS, Protocol, Upstream, UpstreamTls};
 
 use decode::{Context, Decode};
 

@@ -154,29 +154,8 @@ impl<const MIN: u32, const MAX: u32> Decode for Whole<MIN, MAX> {
     type Value = Spanned<u32>;
 
     fn decode(node: &Node, cx: &mut Context) -> Option<Self::Value> {
-        let expected = Self::expected();
-        let (text, plain) = cx.scalar(node, &expected)?;
-        let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        if !is_number {
-            let message = format!("{} is not a whole number", quoted(text));
-            return cx.fault_with(node, message, format!("write {expected}"));
-        }
-        if !plain {
-            let message = format!("the text {} is not a number", quoted(text));
-            return cx.fault_with(node, message, "drop the quotes");
-        }
-        if text.len() > 1 && text.starts_with('0') {
-            // Octal to some readers of YAML, decimal to others.
-            let message = format!("{} starts with a zero", quoted(text));
-            return cx.fault_with(node, message, format!("write {expected}"));
-        }
-        match text.parse::<u32>() {
-            Ok(number) if (MIN..=MAX).contains(&number) => Some(cx.spanned(node, number)),
-            _ => {
-                let message = format!("{} is out of range", quoted(text));
-                cx.fault_with(node, message, format!("write {expected}"))
-            }
-        }
+        let number = whole(node, cx, MIN.into(), MAX.into())?;
+        Some(cx.spanned(node, u32::try_from(number).ok()?))
     }
 
     fn schema(_: &mut Defs) -> Json {
@@ -184,7 +163,61 @@ impl<const MIN: u32, const MAX: u32> Decode for Whole<MIN, MAX> {
     }
 
     fn expected() -> String {
-        format!("a whole number from {MIN} to {MAX}")
+        expected_whole(MIN.into(), MAX.into())
+    }
+}
+
+/// A number of bytes, as large as every reader of JSON can have it.
+pub(crate) struct Bytes;
+
+impl Bytes {
+    const MAX: u64 = (1 << 53) - 1;
+}
+
+impl Decode for Bytes {
+    type Value = Spanned<u64>;
+
+    fn decode(node: &Node, cx: &mut Context) -> Option<Self::Value> {
+        let number = whole(node, cx, 1, Self::MAX)?;
+        Some(cx.spanned(node, number))
+    }
+
+    fn schema(_: &mut Defs) -> Json {
+        json!({ "type": "integer", "minimum": 1, "maximum": Self::MAX })
+    }
+
+    fn expected() -> String {
+        expected_whole(1, Self::MAX)
+    }
+}
+
+fn expected_whole(min: u64, max: u64) -> String {
+    format!("a whole number from {min} to {max}")
+}
+
+fn whole(node: &Node, cx: &mut Context, min: u64, max: u64) -> Option<u64> {
+    let expected = expected_whole(min, max);
+    let (text, plain) = cx.scalar(node, &expected)?;
+    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !is_number {
+        let message = format!("{} is not a whole number", quoted(text));
+        return cx.fault_with(node, message, format!("write {expected}"));
+    }
+    if !plain {
+        let message = format!("the text {} is not a number", quoted(text));
+        return cx.fault_with(node, message, "drop the quotes");
+    }
+    if text.len() > 1 && text.starts_with('0') {
+        // Octal to some readers of YAML, decimal to others.
+        let message = format!("{} starts with a zero", quoted(text));
+        return cx.fault_with(node, message, format!("write {expected}"));
+    }
+    match text.parse::<u64>() {
+        Ok(number) if (min..=max).contains(&number) => Some(number),
+        _ => {
+            let message = format!("{} is out of range", quoted(text));
+            cx.fault_with(node, message, format!("write {expected}"))
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! The language, its faults, hostile texts and the schema.
 
 mod faults;
+mod gateway;
 mod hostile;
+mod http_url;
 mod language;
 mod redis_url;
 mod schema;

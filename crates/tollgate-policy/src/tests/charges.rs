@@ -13,6 +13,7 @@ const PATH: Facts<'static> = Facts {
     client: None,
     api_key: None,
     ip: None,
+    ip_is_proxy: false,
     method: Some("GET"),
     path: Some("/a"),
     cost: 1,
@@ -55,7 +56,7 @@ routes:
 ",
     );
     let names: Vec<_> = policy.limits().iter().map(|limit| &*limit.name).collect();
-    assert_eq!(names, ["route:/a#b", "route:/a/b"]);
+    assert_eq!(names, ["route:/a#b", "route:/a/b", "wrong_keys"]);
     let families: Vec<_> = policy.limits().iter().map(|limit| &*limit.family).collect();
     assert_eq!(families, names);
 }

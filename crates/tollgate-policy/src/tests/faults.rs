@@ -3,6 +3,9 @@
 use super::{assert_faults, faults_of, policy, sha256};
 use crate::config::MAX_FAULTS;
 
+/// The capacity of the limit that every policy has behind those of its file.
+const WRONG_KEYS: u32 = 20;
+
 #[test]
 fn limits() {
     assert_faults(
@@ -43,7 +46,7 @@ limits:
         .iter()
         .map(|limit| limit.limit.capacity())
         .collect();
-    assert_eq!(capacities, [u32::MAX, 1, 15, 6, 3, 10, 10]);
+    assert_eq!(capacities, [u32::MAX, 1, 15, 6, 3, 10, 10, WRONG_KEYS]);
 }
 
 #[test]
@@ -162,7 +165,7 @@ keys:
     assert_faults(
         &text,
         &[
-            "4:5: keys[1]: a key that belongs to nobody; give it a `tenant` or a `user`",
+            "4:5: keys[1]: a key that belongs to nobody; give it a `tenant`, a `user` or a `client`",
             "5:15: keys[2].sha256: this key is listed twice; remove one",
         ],
     );

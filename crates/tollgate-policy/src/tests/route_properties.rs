@@ -53,7 +53,18 @@ impl Written {
 
 /// The route that is best by path first and method second.
 fn best(routes: &[Written], path: &[&str], method: &str) -> Option<usize> {
-    let candidates = routes.iter().enumerate().filter_map(|(id, route)| {
+    best_of(routes, |_| true, path, method)
+}
+
+/// The same, of those that are accepted.
+fn best_of(
+    routes: &[Written],
+    accepted: impl Fn(usize) -> bool,
+    path: &[&str],
+    method: &str,
+) -> Option<usize> {
+    let candidates = routes.iter().enumerate().filter(|(id, _)| accepted(*id));
+    let candidates = candidates.filter_map(|(id, route)| {
         let rank = (route.specificity(path)?, route.method_rank(method)?);
         Some((rank, id))
     });
@@ -94,12 +105,22 @@ proptest! {
         }
         for path in &paths {
             for method in METHODS {
-                let found = router.find(path, Some(method), &|one, _| one);
+                let found = router.find(path, Some(method), |_| true, |one, _| one);
                 prop_assert_eq!(found, best(&routes, path, method), "{} {:?}", method, path);
             }
+            // Of every other route only: the search goes on where one is not accepted.
+            let accepted = |id: usize| id.is_multiple_of(2);
+            for method in METHODS {
+                let found = router.find(path, Some(method), accepted, |one, _| one);
+                let expected = best_of(&routes, accepted, path, method);
+                prop_assert_eq!(found, expected, "{} {:?}", method, path);
+            }
+            let strictest = METHODS.iter().filter_map(|it| best_of(&routes, accepted, path, it)).max();
+            let found = router.find(path, None, accepted, |one, other| one.max(other));
+            prop_assert_eq!(found, strictest, "{:?}", path);
             // Any order will do for strictness; this one is unlike the order of specificity.
             let strictest = METHODS.iter().filter_map(|method| best(&routes, path, method)).max();
-            let found = router.find(path, None, &|one, other| one.max(other));
+            let found = router.find(path, None, |_| true, |one, other| one.max(other));
             prop_assert_eq!(found, strictest, "{:?}", path);
         }
     }

@@ -337,6 +337,7 @@ fn scope_values() -> impl Strategy<Value = Values> {
         ScopeWord::User,
         ScopeWord::Client,
         ScopeWord::Route,
+        ScopeWord::Upstream,
     ];
     let pieces = select(
         &[
@@ -365,7 +366,8 @@ fn encoded(values: &Values) -> ScopeBytes {
             client: of(ScopeWord::Client),
             ..Caller::default()
         };
-        encode(*word, &caller, of(ScopeWord::Route), &mut bytes);
+        let (route, upstream) = (of(ScopeWord::Route), of(ScopeWord::Upstream));
+        encode(*word, &caller, route, upstream, &mut bytes);
     }
     bytes
 }

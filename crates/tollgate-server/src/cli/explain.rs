@@ -2,7 +2,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use clap::Args;
-use tollgate_policy::{ChargeExplanation, Explanation};
+use tollgate_policy::{ChargeExplanation, Explanation, StrategyExplanation};
 
 use super::facts::FactArgs;
 use super::{ConfigArg, say};
@@ -48,6 +48,9 @@ fn in_words(explanation: &Explanation) -> Result<String, std::fmt::Error> {
         "plan       {}",
         found(&explanation.plan, &explanation.plan_from)
     )?;
+    if let Some(upstream) = &explanation.upstream {
+        writeln!(text, "upstream   {upstream}")?;
+    }
     write!(text, "treatment  {}", explanation.treatment)?;
     if let Some(reason) = &explanation.reason {
         write!(text, ": {reason}")?;
@@ -103,6 +106,22 @@ fn write_charge(text: &mut String, charge: &ChargeExplanation) -> std::fmt::Resu
         charge.cost,
         factors.join(" × ")
     )?;
+    match &charge.strategy {
+        Some(StrategyExplanation::Queue {
+            max_wait_ms,
+            max_queue,
+        }) => writeln!(
+            text,
+            "  beyond it  waits, at most {max_wait_ms} ms and {max_queue} at once"
+        )?,
+        Some(StrategyExplanation::Degrade {
+            upstream: Some(upstream),
+        }) => writeln!(text, "  beyond it  passes uncharged, to {upstream}")?,
+        Some(StrategyExplanation::Degrade { upstream: None }) => {
+            writeln!(text, "  beyond it  passes uncharged, marked")?;
+        }
+        None => {}
+    }
     if let Some(on_failure) = charge.on_failure {
         writeln!(text, "  without Redis  {on_failure}")?;
     }

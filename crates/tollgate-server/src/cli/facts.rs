@@ -67,6 +67,7 @@ impl FactArgs {
             method: request.method.as_deref(),
             path: request.path.as_deref(),
             cost: self.cost,
+            ..Facts::default()
         }
     }
 }

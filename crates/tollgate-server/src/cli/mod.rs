@@ -4,6 +4,7 @@ mod buckets;
 mod check;
 mod check_config;
 mod client;
+mod demo_upstream;
 mod explain;
 mod facts;
 mod serve;
@@ -28,7 +29,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve the decision API and the admin door
+    /// Serve the gateway, the decision API and the admin door
     Serve(serve::Serve),
     /// Check a configuration file and report every fault in it
     CheckConfig(check_config::CheckConfig),
@@ -38,6 +39,8 @@ enum Command {
     Check(check::Check),
     /// See how full the buckets of a running server are, and make them full
     Buckets(buckets::Buckets),
+    /// Serve a small upstream to try the gateway with: it answers with what it saw of a request
+    DemoUpstream(demo_upstream::DemoUpstream),
 }
 
 #[derive(Debug, Args)]
@@ -75,6 +78,7 @@ pub fn run() -> ExitCode {
         Command::Explain(explain) => explain.run(),
         Command::Check(check) => check.run(),
         Command::Buckets(buckets) => buckets.run(),
+        Command::DemoUpstream(demo) => demo.run(),
     };
     match done {
         Ok(code) => code,

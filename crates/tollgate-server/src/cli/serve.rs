@@ -15,6 +15,9 @@ use crate::source::Source;
 pub(super) struct Serve {
     #[command(flatten)]
     config: ConfigArg,
+    /// Where to serve the gateway, instead of the configuration's `listen.gateway`
+    #[arg(long, value_name = "ADDRESS")]
+    gateway: Option<SocketAddr>,
     /// Where to serve the decision API, instead of the configuration's `listen.api`
     #[arg(long, value_name = "ADDRESS")]
     api: Option<SocketAddr>,
@@ -74,6 +77,7 @@ impl Serve {
         let redis = redis.map(str::parse).transpose();
         let redis = redis.context("--redis")?;
         let server = Server::start(Options {
+            gateway: self.gateway,
             api: self.api,
             admin: self.admin,
             redis,
@@ -106,6 +110,10 @@ impl Serve {
 
 fn announce(source: &Source, server: &Server) -> anyhow::Result<()> {
     say(&format!("tollgate {}, {source}", env!("CARGO_PKG_VERSION")))?;
+    if let Some(gateway) = server.gateway() {
+        let scheme = if server.has_tls() { "https" } else { "http" };
+        say(&format!("  gateway       {scheme}://{gateway}/"))?;
+    }
     if let Some(api) = server.api() {
         say(&format!("  decision API  http://{api}/v1/check"))?;
     }

@@ -2,11 +2,11 @@
 
 pub(crate) mod admin;
 pub(crate) mod api;
+mod auth;
 mod body;
 pub(crate) mod listener;
 mod patience;
-mod rejected;
-mod reply;
+pub(crate) mod reply;
 pub(crate) mod token;
 
 pub(crate) use listener::Limits;

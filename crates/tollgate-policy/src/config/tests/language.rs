@@ -12,6 +12,7 @@ fn limit(text: &str) -> RateLimit {
 fn a_full_file_is_read() {
     let file = parsed(FULL);
     let listen = file.listen.unwrap();
+    assert_eq!(listen.gateway.unwrap().value.to_string(), "0.0.0.0:8080");
     assert_eq!(listen.api.unwrap().value.to_string(), "127.0.0.1:8081");
     assert_eq!(listen.admin.unwrap().value.to_string(), "[::1]:8082");
     let peers: Vec<_> = listen
@@ -37,8 +38,29 @@ fn a_full_file_is_read() {
     assert_eq!(tls.cert.unwrap().value, "client.pem");
     assert_eq!(tls.key.unwrap().value, "client.key");
     let identity = file.identity.unwrap();
-    assert_eq!(identity.anonymous.unwrap().plan.value, "free");
-    assert_eq!(identity.ip.unwrap().ipv6_prefix.unwrap().value, 56);
+    let Some(Anonymous::Plan(plan)) = identity.anonymous else {
+        panic!("{:?}", identity.anonymous);
+    };
+    assert_eq!(plan.value, "free");
+    let ip = identity.ip.unwrap();
+    assert_eq!(ip.trusted_proxies.len(), 2);
+    assert_eq!(ip.header.unwrap().value, ForwardingHeader::Forwarded);
+    assert_eq!(ip.ipv6_prefix.unwrap().value, 56);
+    let key = identity.api_key.unwrap();
+    assert_eq!(key.header.unwrap().value, "x-key");
+    assert!(key.forward.unwrap().value);
+    let user = identity.user.unwrap();
+    assert_eq!(user.header.unwrap().value, "x-user-id");
+    let jwt = user.jwt.unwrap();
+    let jwks = Jwks::Url("https://login.example.com/jwks.json?v=1".to_owned());
+    assert_eq!(jwt.jwks.value, jwks);
+    assert_eq!(jwt.claim.unwrap().value, "email");
+    assert_eq!(jwt.algorithm.unwrap().value, JwtAlgorithm::ES256);
+    assert_eq!(jwt.issuer.unwrap().value, "https://login.example.com/");
+    assert_eq!(jwt.audience.unwrap().value, "api");
+    let client = identity.client.unwrap();
+    assert_eq!(client.header.unwrap().value, "x-client-id");
+    assert!(client.basic.unwrap().value);
     assert_eq!(
         identity.unknown_tenant.unwrap().value,
         UnknownTenant::Reject
@@ -55,7 +77,13 @@ fn a_full_file_is_read() {
         .iter()
         .map(|s| s.value)
         .collect();
-    assert_eq!(styles, [HeaderStyle::XRateLimit, HeaderStyle::Ietf]);
+    let all = [
+        HeaderStyle::XRateLimit,
+        HeaderStyle::Ietf,
+        HeaderStyle::Ietf06,
+    ];
+    assert_eq!(styles, all);
+    assert_eq!(response.jitter.unwrap().value.as_millis(), 500);
     assert_eq!(response.body.unwrap().value, BodyStyle::Problem);
     assert_eq!(response.limit.unwrap().value, LimitShown::Rate);
     assert!(response.expose_headers.unwrap().value);
@@ -73,7 +101,7 @@ fn limits_of_a_full_file_are_read() {
     let pro = &file.plans[1].1;
     assert!(pro.rate_limit.is_none());
     let (name, per_day) = &pro.rate_limits[1];
-    assert_eq!((name.place.line, name.place.column), (25, 7));
+    assert_eq!((name.place.line, name.place.column), (33, 7));
     assert_eq!(&*name.place.path, "plans.pro.rate_limits.per-day");
     assert_eq!(per_day.sustained.window.as_ref().unwrap().value, 86_400);
     assert_eq!(
@@ -106,6 +134,57 @@ fn limits_of_a_full_file_are_read() {
     let words: Vec<_> = scope.value.iter().map(|word| word.value).collect();
     assert_eq!(words, [ScopeWord::Ip, ScopeWord::Route]);
     assert_eq!(&*scope.value[1].place.path, "limits.per-ip.scope[1]");
+}
+
+#[test]
+fn the_gateway_of_a_full_file_is_read() {
+    let file = parsed(FULL);
+    let (name, app) = &file.upstreams[0];
+    assert_eq!(name.value, "app");
+    let hosts: Vec<_> = app
+        .urls
+        .iter()
+        .map(|url| (&*url.value.host, url.value.port))
+        .collect();
+    assert_eq!(hosts, [("10.0.0.1", 9000), ("2001:db8::1", 443)]);
+    assert_eq!(&*app.urls[1].place.path, "upstreams.app.urls[1]");
+    assert_eq!(&*app.urls[1].value.path, "/base");
+    let millis =
+        |time: &Option<Spanned<std::time::Duration>>| time.as_ref().unwrap().value.as_millis();
+    assert_eq!(millis(&app.connect_timeout), 250);
+    assert_eq!(millis(&app.response_timeout), 60_000);
+    assert_eq!(millis(&app.idle_timeout), 86_400_000);
+    assert_eq!(app.protocol.as_ref().unwrap().value, Protocol::Http2);
+    assert_eq!(app.host.as_ref().unwrap().value, HostHeader::Keep);
+    assert_eq!(
+        app.tls.as_ref().unwrap().ca.as_ref().unwrap().value,
+        "ca.pem"
+    );
+    assert_eq!(app.max_connections.as_ref().unwrap().value, 8);
+    assert_eq!(app.rate_limits.len(), 2);
+    assert!(file.upstreams[1].1.url.is_some() && file.upstreams[1].1.rate_limit.is_some());
+    assert_eq!(file.routes[0].upstream.as_ref().unwrap().value, "app");
+    let gateway = file.gateway.as_ref().unwrap();
+    assert_eq!(gateway.workers.as_ref().unwrap().value, 0);
+    assert_eq!(millis(&gateway.header_timeout), 5000);
+    assert_eq!(millis(&gateway.idle_timeout), 90_000);
+    assert_eq!(gateway.max_connections.as_ref().unwrap().value, 100);
+    assert_eq!(gateway.max_header_bytes.as_ref().unwrap().value, 8192);
+    assert_eq!(gateway.max_body.as_ref().unwrap().value, 8_589_934_592);
+    assert_eq!(
+        gateway.access_log.as_ref().unwrap().value,
+        AccessLog::Stdout
+    );
+    assert_eq!(gateway.tls.as_ref().unwrap().key.value, "gate.key");
+    let queued = &file.limits[1].1;
+    assert_eq!(queued.strategy.as_ref().unwrap().value, Strategy::Queue);
+    let queue = queued.queue.as_ref().unwrap();
+    assert_eq!(millis(&queue.max_wait), 2000);
+    assert_eq!(queue.max_queue.as_ref().unwrap().value, 50);
+    let degraded = &app.rate_limits[0].1;
+    assert_eq!(degraded.strategy.as_ref().unwrap().value, Strategy::Degrade);
+    assert_eq!(degraded.degrade.as_ref().unwrap().upstream.value, "cheap");
+    assert_eq!(file.keys[0].client.as_ref().unwrap().value, "web");
 }
 
 #[test]
@@ -289,7 +368,7 @@ fn json_spells_characters_as_surrogate_pairs() {
     assert_faults(
         text,
         &[
-            "1:65: x: unknown field `x`; the fields here are listen, store, identity, plans, limits, routes, tenants, keys, allow, enforcement, paths, response",
+            "1:65: x: unknown field `x`; the fields here are listen, store, identity, plans, limits, routes, upstreams, gateway, tenants, keys, allow, enforcement, paths, response",
         ],
     );
     let file = parsed(&text.replace(", \"x\": 1", ""));
@@ -321,7 +400,7 @@ fn words_know_how_they_are_written() {
     assert_eq!(
         words,
         [
-            "global", "tenant", "user", "ip", "route", "client", "api_key"
+            "global", "tenant", "user", "ip", "route", "client", "api_key", "upstream"
         ]
     );
 }

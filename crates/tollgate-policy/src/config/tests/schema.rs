@@ -21,7 +21,7 @@ fn the_schema_has_every_part() {
     assert_eq!(schema["additionalProperties"], false);
     assert!(schema.get("required").is_none());
     let fields: Vec<_> = schema["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(fields.len(), 12, "{fields:?}");
+    assert_eq!(fields.len(), 14, "{fields:?}");
     assert!(schema["properties"].get("directory").is_none());
     let plans = &schema["properties"]["plans"];
     assert_eq!(plans["additionalProperties"]["$ref"], "#/$defs/Plan");
@@ -45,6 +45,21 @@ fn the_schema_has_every_part() {
         (Some(1), Some(4_294_967_295))
     );
     assert_eq!(rate["description"], "Cost admitted in each window.");
+    let upstreams = &schema["properties"]["upstreams"];
+    assert_eq!(
+        upstreams["additionalProperties"]["$ref"],
+        "#/$defs/Upstream"
+    );
+    let limit = &defs["RateLimit"]["properties"];
+    assert_eq!(
+        limit["strategy"]["enum"],
+        serde_json::json!(["reject", "queue", "degrade"])
+    );
+    assert_eq!(limit["queue"]["$ref"], "#/$defs/Queue");
+    assert_eq!(defs["Degrade"]["required"], serde_json::json!(["upstream"]));
+    let anonymous = &defs["Identity"]["properties"]["anonymous"]["anyOf"];
+    assert_eq!(anonymous[0]["enum"], serde_json::json!(["reject", "allow"]));
+    assert_eq!(anonymous[1]["$ref"], "#/$defs/AnonymousPlan");
     let words = &schema["properties"]["enforcement"]["enum"];
     assert_eq!(*words, serde_json::json!(["on", "shadow", "off"]));
 }

@@ -122,7 +122,7 @@ fn deadlines_have_units_and_bounds() {
         ),
         (
             "1.5ms",
-            format!("deadlines are whole milliseconds; {range}"),
+            format!("durations are whole milliseconds; {range}"),
         ),
         ("5us", format!("`5us` has an unknown unit; {range}")),
         ("second", format!("`second` is not a duration; {range}")),
@@ -205,28 +205,17 @@ fn allowances_have_three_decimals() {
 fn words_and_fields_of_other_versions_are_refused() {
     let not = "is not supported by this version of Tollgate";
     assert_limit(
-        "sustained: { rate: 1 }, strategy: queue, consistency: leased, adaptive: trust, budget: {}",
+        "sustained: { rate: 1 }, consistency: leased, adaptive: trust, budget: {}, sharing: private",
         &[
-            &format!("2:42: strategy: `queue` {not}; write `reject`"),
-            &format!("2:62: consistency: `leased` {not}; write `exact`"),
-            &format!("2:80: adaptive: `trust` {not}; write `none`"),
-            &format!("2:87: budget: `budget` {not}; remove it"),
+            &format!("2:45: consistency: `leased` {not}; write `exact`"),
+            &format!("2:63: adaptive: `trust` {not}; write `none`"),
+            &format!("2:70: budget: `budget` {not}; remove it"),
+            &format!("2:82: sharing: `sharing` {not}; remove it"),
         ],
     );
-    assert_value(
-        "identity",
-        "anonymous",
-        "reject",
-        &format!("`reject` {not}; write `{{ plan: NAME }}`, or remove it"),
-    );
     let unsupported = [
-        (
-            "",
-            vec!["directory", "upstreams", "gateway", "guard", "adaptive"],
-        ),
-        ("listen", vec!["gateway", "grpc", "resp"]),
-        ("identity", vec!["api_key", "user", "client"]),
-        ("response", vec!["jitter"]),
+        ("", vec!["directory", "guard", "adaptive"]),
+        ("listen", vec!["grpc", "resp"]),
     ];
     for (under, fields) in unsupported {
         for field in fields {
@@ -250,7 +239,7 @@ fn scopes_are_sets_of_words() {
     assert_limit(
         &format!("{rest} []"),
         &[
-            "2:39: scope: the list is empty; write `global`, `tenant`, `user`, `ip`, `route`, `client` or `api_key`",
+            "2:39: scope: the list is empty; write `global`, `tenant`, `user`, `ip`, `route`, `client`, `api_key` or `upstream`",
         ],
     );
     assert_limit(
@@ -262,10 +251,10 @@ fn scopes_are_sets_of_words() {
         &["2:46: scope[1]: `global` cannot stand beside other words; remove it, or the others"],
     );
     assert_limit(
-        &format!("{rest} [usr, upstream]"),
+        &format!("{rest} [usr, upstreem]"),
         &[
             "2:40: scope[0]: unknown word `usr`; did you mean `user`?",
-            "2:45: scope[1]: `upstream` is not supported by this version of Tollgate; write `global`, `tenant`, `user`, `ip`, `route`, `client` or `api_key`",
+            "2:45: scope[1]: unknown word `upstreem`; did you mean `upstream`?",
         ],
     );
 }
@@ -435,7 +424,9 @@ fn ids_are_short_and_printable() {
 fn headers_are_given_once() {
     assert_faults(
         "response: { headers: [ietf, none, ietf] }",
-        &["1:29: response.headers[1]: unknown word `none`; write `x-ratelimit` or `ietf`"],
+        &[
+            "1:29: response.headers[1]: unknown word `none`; write `x-ratelimit`, `ietf` or `ietf-06`",
+        ],
     );
     assert_faults(
         "response: { headers: [ietf, ietf], body: rfc }",

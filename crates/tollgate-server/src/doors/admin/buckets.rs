@@ -8,12 +8,11 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use serde::Serialize;
 use tollgate_engine::{Active, BucketError, BucketStatus};
-use tollgate_http::Problem;
+use tollgate_http::{Problem, rejected};
 use tracing::info;
 
 use super::Admin;
 use super::selection::Selection;
-use crate::doors::rejected::rejected;
 use crate::doors::{body, reply};
 
 /// The longest body of a reset.

@@ -1,7 +1,7 @@
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use tollgate_engine::{Decision, LimitStatus};
-use tollgate_http::{Problem, status};
+use tollgate_http::{Problem, Told, status};
 use tollgate_policy::ResponseOptions;
 
 /// A decision as the API answers it.
@@ -23,7 +23,8 @@ pub(super) struct Answer<'a, 'p> {
 }
 
 impl<'a, 'p> Answer<'a, 'p> {
-    pub(super) fn new(decision: &'a Decision<'p>, options: &'a ResponseOptions) -> Self {
+    pub(super) fn new(told: &Told<'a, 'p>) -> Self {
+        let (decision, options) = (told.decision, told.options);
         let shown = decision.shown();
         Self {
             status: None,
@@ -34,8 +35,8 @@ impl<'a, 'p> Answer<'a, 'p> {
             limit: shown.map(|it| it.limit.shown(options.limit)),
             remaining: shown.map(|it| it.remaining),
             reset_at: shown.map(|it| decision.reset_at(it)),
-            retry_after: decision.retry_after_secs(),
-            retry_after_ms: decision.retry_after_ms(),
+            retry_after: told.retry_after_secs(),
+            retry_after_ms: told.retry_after_ms(),
             source: decision.source.word(),
             limits: Limits(decision, options),
         }
@@ -95,10 +96,10 @@ impl BatchAnswer {
         Self { text }
     }
 
-    pub(super) fn push(&mut self, decision: &Decision<'_>, options: &ResponseOptions) {
+    pub(super) fn push(&mut self, told: &Told<'_, '_>) {
         let answer = Answer {
-            status: Some(status(decision).as_u16()),
-            ..Answer::new(decision, options)
+            status: Some(status(told.decision).as_u16()),
+            ..Answer::new(told)
         };
         self.write(&answer);
     }

@@ -13,12 +13,13 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use serde_json::value::RawValue;
 use tollgate_engine::{Active, Decision, Engine};
-use tollgate_http::{Problem, refusal, status, write_headers};
+use tollgate_http::{Problem, Told, rejected, status};
+use tollgate_tower::Gate;
 
 use self::answer::{Answer, BatchAnswer};
 use self::question::{BatchQuestion, Question};
+use super::auth::Proxy;
 use super::listener::Door;
-use super::rejected::rejected;
 use super::{body, reply, token};
 use crate::metrics::Metrics;
 use crate::server::Access;
@@ -34,6 +35,8 @@ const CHECK: &str = "a check";
 
 pub(crate) struct Api {
     pub(crate) engine: Arc<Engine>,
+    /// Decides about whole requests, for proxies that ask.
+    pub(crate) gate: Gate,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) access: Access,
     /// How long a client may take over a body.
@@ -77,13 +80,16 @@ impl Api {
                 "Send `Authorization: Bearer` with the token of this door.",
             ));
         }
+        if let Some(proxy) = Proxy::at(request.uri().path()) {
+            return Ok(proxy.answer(&self.gate, peer, request.into_parts().0).await);
+        }
         let batch = match request.uri().path() {
             "/v1/check" => false,
             "/v1/check/batch" => true,
             _ => {
                 return Err(Problem::new(
                     StatusCode::NOT_FOUND,
-                    "There is POST /v1/check and POST /v1/check/batch here.",
+                    "There is POST /v1/check, POST /v1/check/batch and /auth/{nginx,traefik,caddy,envoy} here.",
                 ));
             }
         };
@@ -108,20 +114,18 @@ impl Api {
         let question: Question<'_> = body::read_object(text, CHECK)?;
         let active = self.engine.active();
         let decision = self.decide(&active, &question).await?;
-        let options = active.policy().response();
+        let told = Told::new(&decision, active.policy().response());
         let mut response = match reader {
-            Reader::Caller => reply::json(
-                status(&decision),
-                "application/json",
-                &Answer::new(&decision, options),
-            ),
+            Reader::Caller => {
+                reply::json(status(&decision), "application/json", &Answer::new(&told))
+            }
             Reader::Client if decision.allowed => Response::new(Full::default()),
             Reader::Client => {
-                let (media_type, body) = refusal(&decision, options);
+                let (media_type, body) = told.refusal();
                 reply::json(status(&decision), media_type, &body)
             }
         };
-        write_headers(&decision, options, response.headers_mut());
+        told.write_headers(response.headers_mut());
         Ok(response)
     }
 
@@ -139,7 +143,7 @@ impl Api {
         let mut results = BatchAnswer::with_capacity(batch.checks.len());
         for item in batch.checks {
             match self.check_item(&active, item).await {
-                Ok(decision) => results.push(&decision, options),
+                Ok(decision) => results.push(&Told::new(&decision, options)),
                 Err(problem) => results.push_problem(&problem),
             }
         }

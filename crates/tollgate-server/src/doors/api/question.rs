@@ -62,6 +62,7 @@ impl Question<'_> {
             method: as_text(&self.method),
             path: as_text(&self.path),
             cost: self.cost.0,
+            ..Facts::default()
         })
     }
 

@@ -1,45 +1,12 @@
-//! Decisions as answers, where a server in a test cannot bring them about.
+//! What is in answers, where a server in a test cannot bring it about.
 
-// Clippy knows the test functions as tests, but not the functions they share.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-use std::sync::Arc;
-
-use http::HeaderMap;
-use serde_json::{Value, json};
-use tollgate_engine::{Action, Clock, Decision, Engine, Mode, Reason, Source};
-use tollgate_http::{Problem, refusal, status, write_headers};
-use tollgate_policy::{Facts, ResponseOptions, compile};
-use tollgate_store::MemoryStore;
+use serde_json::json;
+use tollgate_engine::{Action, Clock, Decision, Reason, Source};
+use tollgate_http::Problem;
+use tollgate_policy::compile;
 use tollgate_testkit::clock::ManualClock;
-use tollgate_testkit::conformance::at_once;
 
-/// Status, headers, media type and body of the refusal of a second request.
-fn second_answer(config: &str) -> (u16, HeaderMap, &'static str, Value) {
-    let policy = compile(config.as_bytes()).unwrap().policy;
-    let store = Arc::new(MemoryStore::new(1024));
-    let engine = Engine::new(policy, store, Arc::new(ManualClock::new()));
-    let active = engine.active();
-    let facts = Facts {
-        user: Some("a"),
-        plan: Some("p"),
-        cost: 1,
-        ..Facts::default()
-    };
-    at_once(engine.check(&active, &facts, Mode::Charge)).unwrap();
-    let decision = at_once(engine.check(&active, &facts, Mode::Charge)).unwrap();
-    rendered(&decision, active.policy().response())
-}
-
-fn rendered(
-    decision: &Decision<'_>,
-    options: &ResponseOptions,
-) -> (u16, HeaderMap, &'static str, Value) {
-    let mut headers = HeaderMap::new();
-    write_headers(decision, options, &mut headers);
-    let (media_type, body) = refusal(decision, options);
-    (status(decision).as_u16(), headers, media_type, body)
-}
+use crate::{rendered, second_answer};
 
 #[test]
 fn a_store_that_does_not_answer_is_worth_another_try() {
@@ -52,6 +19,7 @@ fn a_store_that_does_not_answer_is_worth_another_try() {
             reason: Some(Reason::StoreUnavailable),
             binding: None,
             wait_us: Some(1_000_000),
+            degraded: None,
             source: Source::None,
             at: ManualClock::new().now(),
             limits: Default::default(),

@@ -1,11 +1,12 @@
 use http::StatusCode;
-use tollgate_http::Problem;
 use tollgate_policy::Rejection;
 
+use crate::Problem;
+
 /// What is said to facts that make no request.
-pub(crate) fn rejected(rejection: &Rejection) -> Problem {
+pub fn rejected(rejection: &Rejection) -> Problem {
     let status = match rejection {
-        Rejection::UnknownKey => StatusCode::UNAUTHORIZED,
+        Rejection::UnknownKey | Rejection::Anonymous => StatusCode::UNAUTHORIZED,
         _ => StatusCode::BAD_REQUEST,
     };
     Problem::new(status, rejection.to_string()).with("reason", reason(rejection))
@@ -14,6 +15,7 @@ pub(crate) fn rejected(rejection: &Rejection) -> Problem {
 fn reason(rejection: &Rejection) -> &'static str {
     match rejection {
         Rejection::UnknownKey => "unknown_key",
+        Rejection::Anonymous => "anonymous",
         Rejection::UnknownPlan(_) => "unknown_plan",
         Rejection::UnknownTenant(_) => "unknown_tenant",
         Rejection::KeyMismatch(_) => "key_mismatch",

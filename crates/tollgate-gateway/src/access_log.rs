@@ -1,0 +1,280 @@
+//! A line of JSON for every request, written beside the traffic and never in its way.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::task::{Context, Poll};
+use std::thread;
+
+use bytes::{Buf, Bytes};
+use http::StatusCode;
+use http::request::Parts;
+use http_body::{Body, Frame, SizeHint};
+use serde::Serialize;
+use tollgate_core::Timestamp;
+use tollgate_engine::Clock;
+use tollgate_http::Peer;
+use tollgate_policy::AccessLog as Destination;
+use tollgate_tower::Admitted;
+
+use crate::stats::Stats;
+
+/// Lines that may wait to be written; beyond them, lines are left out and counted.
+const WAITING: usize = 8192;
+/// The longest path that is logged, in bytes.
+const MAX_PATH: usize = 1024;
+
+/// Takes down who came by. Cheap to clone.
+#[derive(Clone)]
+pub struct AccessLog {
+    lines: SyncSender<Box<Line>>,
+    clock: Arc<dyn Clock>,
+    stats: Arc<Stats>,
+}
+
+#[derive(Debug, Serialize)]
+struct Line {
+    /// When the request came: Unix milliseconds.
+    time_ms: u64,
+    ip: IpAddr,
+    method: String,
+    path: String,
+    status: u16,
+    duration_us: u64,
+    bytes: u64,
+    /// Whether the answer reached its end.
+    complete: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<Box<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<Box<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<Box<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upstream: Option<Box<str>>,
+}
+
+impl AccessLog {
+    /// Opens a log; none if it is off. It ends when the last clone is gone.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened.
+    pub fn open(
+        destination: &Destination,
+        clock: Arc<dyn Clock>,
+        stats: Arc<Stats>,
+    ) -> io::Result<Option<Self>> {
+        let output = match destination {
+            Destination::Off => return Ok(None),
+            Destination::Stdout => Output::Stdout(BufWriter::new(io::stdout())),
+            Destination::File(path) => Output::File(LogFile::open(path)?),
+        };
+        let (lines, waiting) = sync_channel(WAITING);
+        let counted = stats.clone();
+        thread::Builder::new()
+            .name("access-log".into())
+            .spawn(move || write(output, &waiting, &counted))?;
+        Ok(Some(Self {
+            lines,
+            clock,
+            stats,
+        }))
+    }
+
+    pub(crate) fn entry(&self, peer: Peer, head: &Parts) -> Box<Entry> {
+        let start = self.clock.now();
+        let path = head.uri.path();
+        let end = path.floor_char_boundary(MAX_PATH);
+        Box::new(Entry {
+            log: self.clone(),
+            start,
+            line: Box::new(Line {
+                time_ms: self.clock.calendar(start).as_micros() / 1000,
+                ip: peer.address.ip().to_canonical(),
+                method: head.method.to_string(),
+                path: path[..end].to_owned(),
+                status: 0,
+                duration_us: 0,
+                bytes: 0,
+                complete: false,
+                action: None,
+                tenant: None,
+                plan: None,
+                user: None,
+                upstream: None,
+            }),
+        })
+    }
+}
+
+/// A line that is still being learnt.
+pub(crate) struct Entry {
+    log: AccessLog,
+    start: Timestamp,
+    line: Box<Line>,
+}
+
+impl Entry {
+    pub(crate) fn admitted(&mut self, admitted: &Admitted) {
+        let line = &mut self.line;
+        line.action = Some(admitted.action.word());
+        line.tenant = admitted.tenant.clone();
+        line.plan = admitted.plan.clone();
+        line.user = admitted.user.clone();
+        line.upstream = admitted.upstream.as_ref().map(|it| it.name.clone());
+        line.ip = admitted.ip.unwrap_or(line.ip);
+    }
+
+    pub(crate) fn answered(&mut self, status: StatusCode) {
+        self.line.status = status.as_u16();
+    }
+
+    fn finish(mut self, complete: bool) {
+        self.line.complete = complete;
+        self.line.duration_us = self.log.clock.now().micros_since(self.start);
+        if let Err(TrySendError::Full(_)) = self.log.lines.try_send(self.line) {
+            self.log.stats.lost_line();
+        }
+    }
+}
+
+/// A body that is logged when it has ended, or was given up.
+pub struct Logged<B: Body> {
+    body: B,
+    entry: Option<Box<Entry>>,
+}
+
+impl<B: Body> Logged<B> {
+    pub(crate) fn new(body: B, entry: Option<Box<Entry>>) -> Self {
+        Self { body, entry }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Logged<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if self.entry.is_none() {
+            return polled;
+        }
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                let length = frame.data_ref().map_or(0, Buf::remaining);
+                if let Some(entry) = &mut self.entry {
+                    entry.line.bytes += length as u64;
+                }
+            }
+            Poll::Ready(None) => {
+                if let Some(entry) = self.entry.take() {
+                    entry.finish(true);
+                }
+            }
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B: Body> Drop for Logged<B> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            // A body of known length is not asked whether it has ended.
+            entry.finish(self.body.is_end_stream());
+        }
+    }
+}
+
+enum Output {
+    Stdout(BufWriter<io::Stdout>),
+    File(LogFile),
+}
+
+/// A file that is opened anew when it was moved away.
+struct LogFile {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl LogFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: BufWriter::new(file),
+        })
+    }
+
+    fn follow(&mut self) -> io::Result<()> {
+        let open = self.file.get_ref().metadata()?;
+        let there = fs::metadata(&self.path);
+        if !there.is_ok_and(|there| same(&open, &there)) {
+            *self = Self::open(&self.path)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+fn same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+#[cfg(not(unix))]
+fn same(_: &fs::Metadata, _: &fs::Metadata) -> bool {
+    true
+}
+
+impl Output {
+    fn write(&mut self, line: &Line) -> io::Result<()> {
+        let out: &mut dyn Write = match self {
+            Self::Stdout(out) => out,
+            Self::File(log) => &mut log.file,
+        };
+        serde_json::to_writer(&mut *out, line)?;
+        out.write_all(b"\n")
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout(out) => out.flush(),
+            Self::File(log) => log.file.flush().and_then(|()| log.follow()),
+        }
+    }
+}
+
+/// Writes lines until nobody sends any more; they are pushed out whenever none waits.
+fn write(mut output: Output, lines: &Receiver<Box<Line>>, stats: &Stats) {
+    while let Ok(line) = lines.recv() {
+        let waiting = std::iter::from_fn(|| lines.try_recv().ok());
+        for line in std::iter::once(line).chain(waiting) {
+            // A full disk costs lines, not requests.
+            if output.write(&line).is_err() {
+                stats.lost_line();
+            }
+        }
+        if output.flush().is_err() {
+            stats.lost_line();
+        }
+    }
+}

@@ -1,0 +1,138 @@
+use std::error::Error;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{HOST, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::uri::{PathAndQuery, Uri};
+use http::{Request, Response};
+use tollgate_http::{
+    Asker, Peer, Problem, add_forwarded, identity_headers, merge_headers, problem_response, strip,
+};
+use tollgate_policy::IdentityOptions;
+use tollgate_tower::{Admitted, Body, Gate};
+
+use crate::access_log::{AccessLog, Logged};
+use crate::forward::{ForwardError, Forwarder, UpstreamBody, drop_hop_by_hop};
+use crate::stats::Stats;
+
+/// What an upstream is told about a request that is to be served more cheaply.
+const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
+
+/// One worker's way from a request to its answer: a gate, and the upstreams behind it.
+#[derive(Clone)]
+pub struct Gateway {
+    /// Who may pass.
+    pub gate: Gate,
+    /// Where those who may are sent.
+    pub forwarder: Forwarder,
+    /// Who came by.
+    pub log: Option<AccessLog>,
+    /// What is counted.
+    pub stats: Arc<Stats>,
+}
+
+/// The answer to a client.
+pub type Answer = Response<Logged<Body<UpstreamBody>>>;
+
+impl Gateway {
+    /// Answers a request.
+    pub async fn answer<B>(&self, peer: Peer, request: Request<B>) -> Answer
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let (head, body) = request.into_parts();
+        let mut entry = self.log.as_ref().map(|log| log.entry(peer, &head));
+        let response = match self.gate.admit(Some(peer), &head).await {
+            Ok(admitted) => {
+                if let Some(entry) = &mut entry {
+                    entry.admitted(&admitted);
+                }
+                self.pass_on(peer, head, body, admitted).await
+            }
+            Err(refusal) => refusal.map(Body::Refusal),
+        };
+        self.stats.answered(response.status());
+        if let Some(entry) = &mut entry {
+            entry.answered(response.status());
+        }
+        response.map(|body| Logged::new(body, entry))
+    }
+
+    async fn pass_on<B>(
+        &self,
+        peer: Peer,
+        mut head: Parts,
+        body: B,
+        mut admitted: Admitted,
+    ) -> Response<Body<UpstreamBody>>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let asker = Asker::from(&head);
+        let forwarded = match admitted.upstream.take() {
+            Some(upstream) => {
+                let active = self.gate.engine().active();
+                outgoing(active.policy().identity(), peer, &mut head, &admitted);
+                drop(active);
+                let request = Request::from_parts(head, body);
+                self.forwarder.forward(&upstream, request).await
+            }
+            // A gate of a gateway lets nothing through that is for no upstream.
+            None => Err(ForwardError::Misconfigured),
+        };
+        let mut response = match forwarded {
+            Ok(response) => response.map(Body::Service),
+            Err(error) => {
+                self.stats.failed(error);
+                let problem = Problem::new(error.status(), error.detail());
+                problem_response(&problem, asker).map(Body::Refusal)
+            }
+        };
+        merge_headers(admitted.headers, response.headers_mut());
+        response
+    }
+}
+
+/// Makes the head of a request what its upstream is to see.
+fn outgoing(identity: &IdentityOptions, peer: Peer, head: &mut Parts, admitted: &Admitted) {
+    // First, so that a client cannot have us remove what we add by naming it in `Connection`.
+    drop_hop_by_hop(&mut head.headers);
+    strip(identity, peer.is_trusted(identity), &mut head.headers);
+    let authority = head.uri.authority().map(|it| it.as_str().to_owned());
+    let host = authority.or_else(|| {
+        let host = head.headers.get(HOST)?.to_str();
+        host.ok().map(str::to_owned)
+    });
+    add_forwarded(identity, peer, host.as_deref(), &mut head.headers);
+    identity_headers(
+        admitted.tenant.as_deref(),
+        admitted.plan.as_deref(),
+        admitted.user.as_deref(),
+        &mut head.headers,
+    );
+    if admitted.degraded {
+        let yes = HeaderValue::from_static("true");
+        head.headers.insert(DEGRADED, yes);
+    }
+    if let Some(uri) = admitted
+        .path
+        .as_deref()
+        .and_then(|path| at(&head.uri, path))
+    {
+        head.uri = uri;
+    }
+}
+
+/// The same target with another path; its query stays as it is, byte for byte.
+fn at(uri: &Uri, path: &str) -> Option<Uri> {
+    let target = match uri.query() {
+        Some(query) => PathAndQuery::try_from(format!("{path}?{query}")),
+        None => PathAndQuery::try_from(path),
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(target.ok()?);
+    Uri::from_parts(parts).ok()
+}

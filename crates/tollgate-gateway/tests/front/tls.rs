@@ -1,0 +1,178 @@
+//! TLS, and its certificate.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tollgate_gateway::front::Certificate;
+use tollgate_policy::ServerTls;
+
+use crate::front::{Client, Front, LONG, settings, until};
+use crate::http2::{ask, runtime};
+
+/// Makes a certificate for localhost that signs itself.
+fn make(directory: &Path) -> ServerTls {
+    let made = Command::new("openssl")
+        .args(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30".split(' '),
+        )
+        .args("-subj /CN=localhost -addext subjectAltName=DNS:localhost".split(' '))
+        .args("-addext basicConstraints=critical,CA:FALSE".split(' '))
+        .args("-keyout key.pem -out cert.pem".split(' '))
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    ServerTls {
+        cert: directory.join("cert.pem"),
+        key: directory.join("key.pem"),
+    }
+}
+
+/// A directory of a test's own, removed at its end.
+struct Directory(std::path::PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let name = format!("tollgate-front-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn client_config(files: &ServerTls, protocols: &[&str]) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_file(&files.cert).unwrap())
+        .unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider);
+    let config = config.with_safe_default_protocol_versions().unwrap();
+    let mut config = config.with_root_certificates(roots).with_no_client_auth();
+    let protocols = protocols.iter().map(|name| name.as_bytes().to_vec());
+    config.alpn_protocols = protocols.collect();
+    Arc::new(config)
+}
+
+fn connect(
+    front: &Front,
+    config: Arc<ClientConfig>,
+) -> Client<StreamOwned<ClientConnection, TcpStream>> {
+    let stream = TcpStream::connect(front.address).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let tls = ClientConnection::new(config, name).unwrap();
+    Client::over(StreamOwned::new(tls, stream))
+}
+
+const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
+
+#[test]
+fn both_protocols_are_spoken_under_tls() {
+    let directory = Directory::new("both");
+    let files = make(&directory.0);
+    let mut settings = settings();
+    settings.tls = Some(files.clone());
+    settings.header_timeout = Duration::from_secs(2);
+    let front = Front::start(&settings);
+    for protocols in [&[][..], &["http/1.1"], &["http/1.1", "h2"]] {
+        let mut client = connect(&front, client_config(&files, protocols));
+        client.send(REQUEST);
+        let answer = client.answer();
+        // It prefers HTTP/2, and says so.
+        if protocols.contains(&"h2") {
+            assert_eq!(client.stream.conn.alpn_protocol(), Some(&b"h2"[..]));
+            continue;
+        }
+        assert_eq!(answer.unwrap().status, 200);
+        client.send(REQUEST);
+        assert_eq!(client.answer().unwrap().status, 200);
+    }
+    runtime().block_on(async {
+        let stream = tokio::net::TcpStream::connect(front.address).await.unwrap();
+        let tls = tokio_rustls::TlsConnector::from(client_config(&files, &["h2"]));
+        let name = ServerName::try_from("localhost").unwrap();
+        let stream = tls.connect(name, stream).await.unwrap();
+        let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::get("https://a/b").body(()).unwrap();
+        let (status, seen) = ask(&mut client, request, b"").await.unwrap();
+        assert_eq!((status.as_u16(), &*seen), (200, "GET /b\nhost: a\nbody: "));
+    });
+    front.end();
+}
+
+#[test]
+fn a_handshake_that_does_not_end_is_not_waited_for() {
+    let directory = Directory::new("slow");
+    let files = make(&directory.0);
+    let mut settings = settings();
+    settings.tls = Some(files.clone());
+    settings.header_timeout = Duration::from_millis(300);
+    let front = Front::start(&settings);
+    for first in [&b""[..], b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"] {
+        let mut client = front.connect();
+        client.send(first);
+        client.rest();
+    }
+    // A handshake alone is no request either.
+    let mut client = connect(&front, client_config(&files, &[]));
+    client.stream.flush().unwrap();
+    client.rest();
+    until("all are closed", || front.open() == 0);
+    front.end();
+}
+
+#[test]
+fn a_certificate_is_read_again_when_it_changes() {
+    let directory = Directory::new("again");
+    let files = make(&directory.0);
+    let certificate = Certificate::read(&files).unwrap();
+    assert_eq!(certificate.refresh(), Ok(false));
+    let first = std::fs::read(&files.cert).unwrap();
+    std::fs::write(&files.cert, "nonsense").unwrap();
+    let fault = certificate.refresh().unwrap_err();
+    assert_eq!(fault.file, files.cert);
+    make(&directory.0);
+    assert_ne!(std::fs::read(&files.cert).unwrap(), first);
+    assert_eq!(certificate.refresh(), Ok(true));
+    assert_eq!(certificate.refresh(), Ok(false));
+}
+
+#[test]
+fn a_fault_names_its_file() {
+    let directory = Directory::new("fault");
+    let files = make(&directory.0);
+    let missing = ServerTls {
+        cert: directory.0.join("none.pem"),
+        ..files.clone()
+    };
+    let fault = Certificate::read(&missing).unwrap_err();
+    assert_eq!(fault.file, missing.cert);
+    let swapped = ServerTls {
+        cert: files.cert.clone(),
+        key: files.cert.clone(),
+    };
+    let fault = Certificate::read(&swapped).unwrap_err();
+    assert_eq!(fault.file, swapped.key);
+    assert!(fault.to_string().contains("cert.pem"));
+}

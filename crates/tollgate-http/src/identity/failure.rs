@@ -1,0 +1,59 @@
+use std::fmt;
+
+use http::StatusCode;
+
+use super::TokenFault;
+use crate::Problem;
+
+/// Why a request is not taken as its sender's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthFailure {
+    /// An API key that cannot be one, or HTTP Basic that is wrong.
+    BadCredentials,
+    /// A token that proves nothing.
+    BadToken(TokenFault),
+    /// It names several callers, or one in a way that can be read as several.
+    Ambiguous,
+    /// There is a token, but no key to verify it with has been loaded.
+    NoProofs,
+}
+
+impl AuthFailure {
+    /// The status of the answer.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::BadCredentials | Self::BadToken(_) => StatusCode::UNAUTHORIZED,
+            Self::Ambiguous => StatusCode::BAD_REQUEST,
+            Self::NoProofs => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// What is told to the client.
+    pub fn problem(self) -> Problem {
+        let reason = match self {
+            Self::BadCredentials => "bad_credentials",
+            Self::BadToken(_) => "bad_token",
+            Self::Ambiguous => "ambiguous_identity",
+            Self::NoProofs => "keys_unavailable",
+        };
+        Problem::new(self.status(), self.to_string()).with("reason", reason)
+    }
+
+    /// Whether it may have been a guess at a secret, and counts as one.
+    pub fn is_guess(self) -> bool {
+        matches!(self, Self::BadCredentials)
+    }
+}
+
+impl fmt::Display for AuthFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadCredentials => f.write_str("the credentials are not valid"),
+            Self::BadToken(fault) => write!(f, "the token is not valid: {fault}"),
+            Self::Ambiguous => f.write_str("the request does not say who calls in one way only"),
+            Self::NoProofs => f.write_str("tokens cannot be verified right now"),
+        }
+    }
+}
+
+impl std::error::Error for AuthFailure {}

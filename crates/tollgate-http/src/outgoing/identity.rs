@@ -1,0 +1,27 @@
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::percent::encoded;
+
+const TENANT: HeaderName = HeaderName::from_static("x-tollgate-tenant");
+const PLAN: HeaderName = HeaderName::from_static("x-tollgate-plan");
+const USER: HeaderName = HeaderName::from_static("x-tollgate-user");
+
+/// Tells the upstream who calls: `X-Tollgate-Tenant`, `-Plan` and `-User`, each only if it is known.
+///
+/// A percent sign, and whatever is not visible ASCII, is percent-encoded. Such headers as were there
+/// are removed.
+pub fn identity_headers(
+    tenant: Option<&str>,
+    plan: Option<&str>,
+    user: Option<&str>,
+    headers: &mut HeaderMap,
+) {
+    for (name, value) in [(TENANT, tenant), (PLAN, plan), (USER, user)] {
+        let visible = |byte| matches!(byte, b'!'..=b'~');
+        let value = value.map(|value| HeaderValue::try_from(&*encoded(value, visible)));
+        match value {
+            Some(Ok(value)) => headers.insert(name, value),
+            _ => headers.remove(name),
+        };
+    }
+}
