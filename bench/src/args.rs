@@ -5,7 +5,7 @@ use clap::{Parser, ValueEnum};
 
 use crate::turns::Effort;
 
-/// Measures Tollgate beside governor and throttlecrab-server, and prints one table
+/// Measures Tollgate beside governor, throttlecrab-server, nginx and HAProxy, and prints one table
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// About a minute and a half; this is the default
@@ -23,6 +23,12 @@ pub(crate) struct Args {
     /// The `throttlecrab-server` to compare with, if it is not in PATH
     #[arg(long, value_name = "PATH")]
     pub(crate) throttlecrab: Option<PathBuf>,
+    /// The `nginx` to compare with, if it is not in PATH
+    #[arg(long, value_name = "PATH")]
+    pub(crate) nginx: Option<PathBuf>,
+    /// The `haproxy` to compare with, if it is not in PATH
+    #[arg(long, value_name = "PATH")]
+    pub(crate) haproxy: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,6 +45,8 @@ pub(crate) enum Section {
     Redis,
     /// The decision API over HTTP, against throttlecrab-server
     Http,
+    /// The gateway, against nginx and HAProxy
+    Gateway,
 }
 
 impl Args {

@@ -74,6 +74,15 @@ impl Bars {
         );
     }
 
+    /// A gateway's processor time for a request as a multiple of a peer's.
+    pub(crate) fn gateway(&mut self, peer: &str, place: &str, times: f64) {
+        let (what, bound) = match peer {
+            "nginx" => ("CPU of a request over nginx's", 1.15),
+            _ => ("CPU of a request over HAProxy's", 1.0),
+        };
+        self.note(what, Bound::AtMost(bound), times, place.to_owned());
+    }
+
     fn note(&mut self, what: &'static str, bound: Bound, value: f64, place: String) {
         let bar = Bar {
             what,
@@ -106,8 +115,8 @@ impl fmt::Display for Bars {
                 what, worst, place, ..
             } = bar;
             let bound = match bar.bound {
-                Bound::AtLeast(bound) => format!(">= {bound:.1}"),
-                Bound::AtMost(bound) => format!("<= {bound:.1}"),
+                Bound::AtLeast(bound) => format!(">= {bound:?}"),
+                Bound::AtMost(bound) => format!("<= {bound:?}"),
             };
             let missed_by = bar.missed_by();
             let result = if missed_by <= 1.0 {

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::args::Args;
 use crate::load::{self, CONNECTIONS, Template};
 use crate::policy::{USERS, generous};
-use crate::process::{Server, free_address, program};
+use crate::process::{Server, free_address, program, tollgate};
 use crate::table::{Row, Table};
 use crate::turns::{Effort, median};
 
@@ -153,12 +153,6 @@ impl Drop for Config {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
-}
-
-fn tollgate(given: Option<&Path>) -> Option<PathBuf> {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/tollgate");
-    let given = given.or_else(|| built.is_file().then_some(&built));
-    program(given, "tollgate")
 }
 
 fn start_tollgate(binary: &Path, config: &Config) -> anyhow::Result<Server> {

@@ -9,6 +9,7 @@ mod bytes;
 mod contender;
 mod engine;
 mod four;
+mod gateway;
 mod http;
 mod keys;
 mod load;
@@ -42,6 +43,7 @@ fn main() -> anyhow::Result<()> {
             Section::Bytes => bytes::run(&mut table, &mut bars),
             Section::Redis => redis::run(effort, &mut table, &mut bars)?,
             Section::Http => http::run(&args, effort, &mut table)?,
+            Section::Gateway => gateway::run(&args, effort, &mut table, &mut bars)?,
         }
     }
     println!("{table}\n{bars}");

@@ -38,23 +38,60 @@ impl Server {
         Ok(server)
     }
 
-    /// Processor time it has used so far, its own and the kernel's for it.
+    /// Processor time it has used so far, its own and the kernel's for it, and that of its children.
     pub(crate) fn cpu_secs(&self) -> anyhow::Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The second field is a name in brackets, which may hold anything.
-        let (_, fields) = stat.rsplit_once(')').context("/proc stat has no name")?;
-        let ticks = |nth| fields.split_whitespace().nth(nth)?.parse::<f64>().ok();
-        let (user, system) = ticks(11)
-            .zip(ticks(12))
-            .context("/proc stat has no times")?;
-        Ok((user + system) / TICKS_PER_SEC)
+        let own = Stat::read(self.child.id()).context("a server has ended")?;
+        let ticks = own.ticks + self.children().map(|child| child.ticks).sum::<f64>();
+        Ok(ticks / TICKS_PER_SEC)
+    }
+
+    fn children(&self) -> impl Iterator<Item = Stat> {
+        let own = self.child.id();
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let ids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());
+        ids.filter_map(Stat::read)
+            .filter(move |process| process.parent == own)
+    }
+
+    /// Asks it to end, and to see to it that its children do.
+    fn ask_to_end(&mut self) {
+        let id = self.child.id().to_string();
+        let _ = Command::new("sh").args(["-c", "kill $0", &id]).status();
+        let began = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if self.children().next().is_some() {
+            self.ask_to_end();
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// What /proc says of a process.
+struct Stat {
+    parent: u32,
+    /// Its processor time, its own and the kernel's for it.
+    ticks: f64,
+}
+
+impl Stat {
+    fn read(id: u32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        // The second field is a name in brackets, which may hold anything.
+        let (_, fields) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let ticks = |nth: usize| fields.get(nth)?.parse::<f64>().ok();
+        Some(Self {
+            parent: fields.get(1)?.parse().ok()?,
+            ticks: ticks(11)? + ticks(12)?,
+        })
     }
 }
 
@@ -63,13 +100,24 @@ pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// The program at `given`, or the first of this name in PATH.
+/// The release build of `tollgate`: at `given`, in this repository's target, or in PATH.
+pub(crate) fn tollgate(given: Option<&Path>) -> Option<PathBuf> {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/tollgate");
+    let given = given.or_else(|| built.is_file().then_some(&built));
+    program(given, "tollgate")
+}
+
+/// Where servers are that are not in everybody's PATH.
+const OF_THE_SYSTEM: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
+
+/// The program at `given`, or the first of this name in PATH and among those of the system.
 pub(crate) fn program(given: Option<&Path>, name: &str) -> Option<PathBuf> {
     if let Some(given) = given {
         return Some(given.into());
     }
-    let path = std::env::var_os("PATH")?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
+        .chain(OF_THE_SYSTEM.map(PathBuf::from))
         .map(|folder| folder.join(name))
         .find(|program| program.is_file())
 }
