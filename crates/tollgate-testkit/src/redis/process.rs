@@ -12,10 +12,10 @@ use crate::watchdog::watch;
 
 /// A directory that is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Directory(PathBuf);
+pub(crate) struct Directory(PathBuf);
 
 impl Directory {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         // Names may be taken by what an earlier process of this number left.
         for _ in 0..1000 {
@@ -37,7 +37,7 @@ impl Directory {
         );
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -50,14 +50,14 @@ impl Drop for Directory {
 
 /// A process that is killed when this is dropped, and also when this process dies without dropping anything.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     watchdog: Child,
 }
 
 impl Process {
     /// Starts it; what it prints goes to `log`. The watchdog removes `directory` as well.
-    pub(super) fn start(command: &mut Command, log: &Path, directory: &Path) -> io::Result<Self> {
+    pub(crate) fn start(command: &mut Command, log: &Path, directory: &Path) -> io::Result<Self> {
         let log = fs::File::create(log)?;
         let mut child = command
             .stdin(Stdio::null())
@@ -73,16 +73,16 @@ impl Process {
         }
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    pub(super) fn has_ended(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Sends a signal, such as `STOP`.
-    pub(super) fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let pid = self.pid().to_string();
         let status = Command::new("kill")
             .args([&format!("-{name}"), &pid])
@@ -110,7 +110,7 @@ fn end(child: &mut Child) {
 ///
 /// It is below those that the system gives to outgoing connections: one of these could take the port of a server that
 /// is killed and to be started again.
-pub(super) fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     const FIRST: u64 = 12_000;
     const COUNT: u64 = 20_000;
     static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| {
