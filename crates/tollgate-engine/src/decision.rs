@@ -96,6 +96,15 @@ pub struct LimitStatus<'p> {
     pub denied: bool,
     /// It does not count: what it denies is let through.
     pub shadow: bool,
+    /// It is empty, and lets the request through to be served more cheaply.
+    pub degrades: bool,
+}
+
+impl LimitStatus<'_> {
+    /// Whether the request is refused because of it.
+    pub fn refuses(&self) -> bool {
+        self.denied && !self.shadow && !self.degrades
+    }
 }
 
 impl<'p> Decision<'p> {

@@ -66,6 +66,7 @@ impl<'p> Judged<'p> {
             full_after_us: outcome.full_after_us,
             denied,
             shadow: charge.shadow && !degrades,
+            degrades: charge.shadow && degrades && denied,
         });
         if charge.shadow {
             if degrades && denied {

@@ -60,7 +60,7 @@ fn problem(told: &Told<'_, '_>) -> Problem {
     let decision = told.decision;
     let status = status(decision);
     let violated = || -> Value {
-        let names = decision.limits.iter().filter(|it| it.denied && !it.shadow);
+        let names = decision.limits.iter().filter(|it| it.refuses());
         names.map(|it| &*it.limit.name).collect()
     };
     match decision.reason {

@@ -46,7 +46,7 @@ impl<'a, 'p> Told<'a, 'p> {
     /// When to come again, for a limit that refused; else when the limit is full. In seconds.
     pub(crate) fn effective_secs(&self, status: &LimitStatus<'_>) -> u64 {
         match self.retry_after_secs() {
-            Some(secs) if status.denied => secs,
+            Some(secs) if status.refuses() => secs,
             _ => status.full_after_us.div_ceil(1_000_000),
         }
     }

@@ -28,6 +28,11 @@ impl Proofs {
         Ok(())
     }
 
+    /// Forgets all keys: nobody is proven by a token until there are others.
+    pub fn forget(&self) {
+        self.jwks.store(Arc::default());
+    }
+
     /// Whether there are keys for tokens.
     pub fn has_jwks(&self) -> bool {
         !self.jwks.load().is_empty()
