@@ -15,6 +15,7 @@ use http::StatusCode;
 use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use serde::Serialize;
+use tokio::sync::oneshot;
 use tollgate_core::Timestamp;
 use tollgate_engine::Clock;
 use tollgate_http::Peer;
@@ -25,6 +26,8 @@ use crate::stats::Stats;
 
 /// Lines that may wait to be written; beyond them, lines are left out and counted.
 const WAITING: usize = 8192;
+/// The status of a request whose client left before there was an answer, as nginx has it.
+const CLIENT_HAS_GONE: u16 = 499;
 /// The longest path that is logged, in bytes.
 const MAX_PATH: usize = 1024;
 
@@ -34,6 +37,18 @@ pub struct AccessLog {
     lines: SyncSender<Box<Line>>,
     clock: Arc<dyn Clock>,
     stats: Arc<Stats>,
+}
+
+/// The end of a log.
+#[derive(Debug)]
+pub struct Written(oneshot::Receiver<()>);
+
+impl Written {
+    /// Waits until the last line is written, which is as long as whoever takes them lets it take.
+    pub async fn wait(self) {
+        // Nothing is ever sent: the other end goes when the log has ended.
+        let _ = self.0.await;
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -61,7 +76,8 @@ struct Line {
 }
 
 impl AccessLog {
-    /// Opens a log; none if it is off. It ends when the last clone is gone.
+    /// Opens a log; none if it is off. It ends when the last clone is gone, and [`Written`] tells when
+    /// its last line is written.
     ///
     /// # Errors
     ///
@@ -70,7 +86,7 @@ impl AccessLog {
         destination: &Destination,
         clock: Arc<dyn Clock>,
         stats: Arc<Stats>,
-    ) -> io::Result<Option<Self>> {
+    ) -> io::Result<Option<(Self, Written)>> {
         let output = match destination {
             Destination::Off => return Ok(None),
             Destination::Stdout => Output::Stdout(BufWriter::new(io::stdout())),
@@ -78,14 +94,19 @@ impl AccessLog {
         };
         let (lines, waiting) = sync_channel(WAITING);
         let counted = stats.clone();
+        let (writing, written) = oneshot::channel::<()>();
         thread::Builder::new()
             .name("access-log".into())
-            .spawn(move || write(output, &waiting, &counted))?;
-        Ok(Some(Self {
+            .spawn(move || {
+                write(output, &waiting, &counted);
+                drop(writing);
+            })?;
+        let log = Self {
             lines,
             clock,
             stats,
-        }))
+        };
+        Ok(Some((log, Written(written))))
     }
 
     pub(crate) fn entry(&self, peer: Peer, head: &Parts) -> Box<Entry> {
@@ -95,12 +116,12 @@ impl AccessLog {
         Box::new(Entry {
             log: self.clone(),
             start,
-            line: Box::new(Line {
+            line: Some(Box::new(Line {
                 time_ms: self.clock.calendar(start).as_micros() / 1000,
                 ip: peer.address.ip().to_canonical(),
                 method: head.method.to_string(),
                 path: path[..end].to_owned(),
-                status: 0,
+                status: CLIENT_HAS_GONE,
                 duration_us: 0,
                 bytes: 0,
                 complete: false,
@@ -109,37 +130,55 @@ impl AccessLog {
                 plan: None,
                 user: None,
                 upstream: None,
-            }),
+            })),
         })
     }
 }
 
-/// A line that is still being learnt.
+/// A line that is still being learnt. It is written when this is dropped, whatever becomes of the
+/// request.
 pub(crate) struct Entry {
     log: AccessLog,
     start: Timestamp,
-    line: Box<Line>,
+    /// There until it is written.
+    line: Option<Box<Line>>,
 }
 
 impl Entry {
     pub(crate) fn admitted(&mut self, admitted: &Admitted) {
-        let line = &mut self.line;
-        line.action = Some(admitted.action.word());
-        line.tenant = admitted.tenant.clone();
-        line.plan = admitted.plan.clone();
-        line.user = admitted.user.clone();
-        line.upstream = admitted.upstream.as_ref().map(|it| it.name.clone());
-        line.ip = admitted.ip.unwrap_or(line.ip);
+        self.tell(|line| {
+            line.action = Some(admitted.action.word());
+            line.tenant = admitted.tenant.clone();
+            line.plan = admitted.plan.clone();
+            line.user = admitted.user.clone();
+            line.upstream = admitted.upstream.as_ref().map(|it| it.name.clone());
+            line.ip = admitted.ip.unwrap_or(line.ip);
+        });
+    }
+
+    /// Of a request that may not go on nothing is known but where it comes from.
+    pub(crate) fn refused(&mut self, ip: IpAddr) {
+        self.tell(|line| line.ip = ip);
     }
 
     pub(crate) fn answered(&mut self, status: StatusCode) {
-        self.line.status = status.as_u16();
+        self.tell(|line| line.status = status.as_u16());
     }
 
-    fn finish(mut self, complete: bool) {
-        self.line.complete = complete;
-        self.line.duration_us = self.log.clock.now().micros_since(self.start);
-        if let Err(TrySendError::Full(_)) = self.log.lines.try_send(self.line) {
+    fn tell(&mut self, what: impl FnOnce(&mut Line)) {
+        if let Some(line) = &mut self.line {
+            what(line);
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let Some(mut line) = self.line.take() else {
+            return;
+        };
+        line.duration_us = self.log.clock.now().micros_since(self.start);
+        if let Err(TrySendError::Full(_)) = self.log.lines.try_send(line) {
             self.log.stats.lost_line();
         }
     }
@@ -154,6 +193,13 @@ pub struct Logged<B: Body> {
 impl<B: Body> Logged<B> {
     pub(crate) fn new(body: B, entry: Option<Box<Entry>>) -> Self {
         Self { body, entry }
+    }
+
+    /// Writes the line, if that was not done yet.
+    fn finish(&mut self, complete: bool) {
+        if let Some(mut entry) = self.entry.take() {
+            entry.tell(|line| line.complete = complete);
+        }
     }
 }
 
@@ -173,14 +219,10 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Logged<B> {
             Poll::Ready(Some(Ok(frame))) => {
                 let length = frame.data_ref().map_or(0, Buf::remaining);
                 if let Some(entry) = &mut self.entry {
-                    entry.line.bytes += length as u64;
+                    entry.tell(|line| line.bytes += length as u64);
                 }
             }
-            Poll::Ready(None) => {
-                if let Some(entry) = self.entry.take() {
-                    entry.finish(true);
-                }
-            }
+            Poll::Ready(None) => self.finish(true),
             Poll::Ready(Some(Err(_))) | Poll::Pending => {}
         }
         polled
@@ -197,10 +239,8 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Logged<B> {
 
 impl<B: Body> Drop for Logged<B> {
     fn drop(&mut self) {
-        if let Some(entry) = self.entry.take() {
-            // A body of known length is not asked whether it has ended.
-            entry.finish(self.body.is_end_stream());
-        }
+        // A body of known length is not asked whether it has ended.
+        self.finish(self.body.is_end_stream());
     }
 }
 

@@ -2,14 +2,15 @@ use std::error::Error;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{HOST, HeaderName, HeaderValue};
+use http::header::{COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::uri::{PathAndQuery, Uri};
 use http::{Request, Response};
 use tollgate_http::{
-    Asker, Peer, Problem, add_forwarded, identity_headers, merge_headers, problem_response, strip,
+    Asker, Peer, Problem, add_forwarded, client_ip, identity_headers, merge_headers,
+    problem_response, strip,
 };
-use tollgate_policy::IdentityOptions;
+use tollgate_policy::Policy;
 use tollgate_tower::{Admitted, Body, Gate};
 
 use crate::access_log::{AccessLog, Logged};
@@ -37,7 +38,7 @@ pub type Answer = Response<Logged<Body<UpstreamBody>>>;
 
 impl Gateway {
     /// Answers a request.
-    pub async fn answer<B>(&self, peer: Peer, request: Request<B>) -> Answer
+    pub async fn answer<B>(self: Arc<Self>, peer: Peer, request: Request<B>) -> Answer
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -51,7 +52,14 @@ impl Gateway {
                 }
                 self.pass_on(peer, head, body, admitted).await
             }
-            Err(refusal) => refusal.map(Body::Refusal),
+            Err(refusal) => {
+                if let Some(entry) = &mut entry {
+                    let active = self.gate.engine().active();
+                    let identity = active.policy().identity();
+                    entry.refused(client_ip(identity, peer, &head.headers));
+                }
+                refusal.map(Body::Refusal)
+            }
         };
         self.stats.answered(response.status());
         if let Some(entry) = &mut entry {
@@ -74,9 +82,14 @@ impl Gateway {
         let asker = Asker::from(&head);
         let forwarded = match admitted.upstream.take() {
             Some(upstream) => {
-                let active = self.gate.engine().active();
-                outgoing(active.policy().identity(), peer, &mut head, &admitted);
-                drop(active);
+                // By what it was known by: a key of then is a secret still.
+                match admitted.waited_under.take() {
+                    Some(active) => outgoing(active.policy(), peer, &mut head, &admitted),
+                    None => {
+                        let active = self.gate.engine().active();
+                        outgoing(active.policy(), peer, &mut head, &admitted);
+                    }
+                }
                 let request = Request::from_parts(head, body);
                 self.forwarder.forward(&upstream, request).await
             }
@@ -97,10 +110,12 @@ impl Gateway {
 }
 
 /// Makes the head of a request what its upstream is to see.
-fn outgoing(identity: &IdentityOptions, peer: Peer, head: &mut Parts, admitted: &Admitted) {
+fn outgoing(policy: &Policy, peer: Peer, head: &mut Parts, admitted: &Admitted) {
+    let identity = policy.identity();
     // First, so that a client cannot have us remove what we add by naming it in `Connection`.
     drop_hop_by_hop(&mut head.headers);
     strip(identity, peer.is_trusted(identity), &mut head.headers);
+    join_cookies(&mut head.headers);
     let authority = head.uri.authority().map(|it| it.as_str().to_owned());
     let host = authority.or_else(|| {
         let host = head.headers.get(HOST)?.to_str();
@@ -123,6 +138,22 @@ fn outgoing(identity: &IdentityOptions, peer: Peer, head: &mut Parts, admitted: 
         .and_then(|path| at(&head.uri, path))
     {
         head.uri = uri;
+    }
+}
+
+/// Makes one line of the crumbs that HTTP/2 may send for a cookie: who speaks HTTP/1 may read but one.
+fn join_cookies(headers: &mut HeaderMap) {
+    if headers.get_all(COOKIE).iter().nth(1).is_none() {
+        return;
+    }
+    let crumbs: Vec<&[u8]> = headers
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    // Values and what we put between them: this is a value.
+    if let Ok(cookie) = HeaderValue::try_from(crumbs.join(&b"; "[..])) {
+        headers.insert(COOKIE, cookie);
     }
 }
 

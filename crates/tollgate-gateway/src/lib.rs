@@ -10,7 +10,7 @@ mod gateway;
 mod stats;
 mod ticks;
 
-pub use access_log::{AccessLog, Logged};
+pub use access_log::{AccessLog, Logged, Written};
 pub use forward::{Fault, ForwardError, Forwarder, UpstreamBody, drop_hop_by_hop};
 pub use gateway::{Answer, Gateway};
 pub use stats::Stats;

@@ -1,16 +1,19 @@
 //! The gateway as a door of the server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tollgate_engine::{Clock, Engine};
 use tollgate_gateway::front::{self, Workers};
-use tollgate_gateway::{AccessLog, Forwarder, Gateway, Stats};
+use tollgate_gateway::{AccessLog, Forwarder, Gateway, Stats, Written};
 use tollgate_http::Proofs;
 use tollgate_policy::GatewaySettings;
 use tollgate_tower::{Gate, Strangers};
+use tracing::warn;
 
 /// What every gate of this process is made of.
 #[derive(Clone)]
@@ -39,38 +42,55 @@ impl Gates {
     }
 }
 
-/// Opens the gateway: its threads serve until [`run`] has ended.
+/// How long the last lines of the access log may take.
+const LAST_LINES: Duration = Duration::from_secs(5);
+
+/// A gateway that is open.
+pub(crate) struct Open {
+    workers: Workers,
+    /// The end of its access log.
+    written: Option<Written>,
+}
+
+/// Opens the gateway: its threads serve until [`Open::run`] has ended.
 pub(crate) fn open(
     listener: TcpListener,
     settings: &GatewaySettings,
     gates: &Gates,
     clock: Arc<dyn Clock>,
     stats: Arc<Stats>,
-) -> anyhow::Result<Workers> {
+) -> anyhow::Result<Open> {
     let log = AccessLog::open(&settings.access_log, clock, stats.clone())
         .context("cannot open the access log")?;
+    let (log, written) = log.unzip();
     let gate = gates.routed();
     let opened = stats.clone();
     let service = move || {
-        let gateway = Gateway {
+        let gateway = Arc::new(Gateway {
             gate: gate.clone(),
             forwarder: Forwarder::new(),
             log: log.clone(),
             stats: stats.clone(),
-        };
-        move |peer, request| {
-            let gateway = gateway.clone();
-            async move { gateway.answer(peer, request).await }
-        }
+        });
+        move |peer, request| gateway.clone().answer(peer, request)
     };
     let open = Arc::new(move |connections| opened.opened(connections));
-    front::start(listener.into_std()?, settings, service, open).context("cannot open the gateway")
+    let workers = front::start(listener.into_std()?, settings, service, open)
+        .context("cannot open the gateway")?;
+    Ok(Open { workers, written })
 }
 
-/// Serves until it is told to stop, then until every request under way is answered.
-pub(crate) async fn run(mut workers: Workers, mut stopping: watch::Receiver<bool>) {
-    // An error means that nobody is left to stop it.
-    let _ = stopping.wait_for(|stopping| *stopping).await;
-    workers.stop();
-    workers.ended().await;
+impl Open {
+    /// Serves until it is told to stop, then until every request under way is answered and logged.
+    pub(crate) async fn run(mut self, mut stopping: watch::Receiver<bool>) {
+        // An error means that nobody is left to stop it.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+        self.workers.stop();
+        self.workers.ended().await;
+        if let Some(written) = self.written
+            && timeout(LAST_LINES, written.wait()).await.is_err()
+        {
+            warn!("the access log cannot be written: some lines are lost");
+        }
+    }
 }

@@ -44,6 +44,10 @@ pub(crate) async fn follow(engine: Arc<Engine>, proofs: Arc<Proofs>) {
         };
         let unknown = proofs.take_missed() && age >= UNKNOWN_KEY_PAUSE;
         let changed = named != source;
+        if changed {
+            // The keys of another place prove nothing any more.
+            proofs.forget();
+        }
         if let Some(from) = &named
             && (changed || age >= next || unknown)
         {

@@ -8,6 +8,7 @@ use tollgate_policy::Settings;
 use tracing::{error, info, warn};
 
 use crate::metrics::Metrics;
+use crate::server::NO_UPSTREAM;
 use crate::source::{Source, Stamp};
 
 /// How often the file is looked at. A change is read at the second look that finds it.
@@ -22,6 +23,8 @@ pub(crate) struct Reload {
     pub(crate) settings: Settings,
     pub(crate) engine: Arc<Engine>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Whether there is a gateway, which needs somewhere to send requests.
+    pub(crate) has_gateway: bool,
     pub(crate) hangup: Hangup,
 }
 
@@ -47,9 +50,18 @@ impl Reload {
 
     fn reload(&self) {
         match self.source.load() {
+            Ok(compiled) if self.has_gateway && compiled.policy.upstreams().is_empty() => {
+                self.metrics.reloaded(false);
+                error!(
+                    "configuration not reloaded, the old one stays in force:\n{}: {NO_UPSTREAM}",
+                    self.source
+                );
+            }
             Ok(compiled) => {
                 if compiled.settings != self.settings {
-                    warn!("`listen`, `store` or `gateway` has changed: restart for that to take effect");
+                    warn!(
+                        "`listen`, `store` or `gateway` has changed: restart for that to take effect"
+                    );
                 }
                 self.engine.replace(compiled.policy);
                 self.metrics.reloaded(true);

@@ -111,6 +111,8 @@ impl Stop {
 const DEFAULT_API: SocketAddr = SocketAddr::new(LOOPBACK, 8081);
 const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(LOOPBACK, 8082);
 const LOOPBACK: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+/// What is wrong with a configuration that a gateway cannot use.
+pub(crate) const NO_UPSTREAM: &str = "the gateway has nowhere to send requests: name an upstream under `upstreams`, and routes to it";
 const FOLLOW_CALENDAR_EVERY: Duration = Duration::from_secs(1);
 
 impl Server {
@@ -140,7 +142,7 @@ impl Server {
         check_doors([gateway, api, admin], &access, admin_token.as_deref())?;
         ensure!(
             gateway.is_none() || !compiled.policy.upstreams().is_empty(),
-            "the gateway has nowhere to send requests: name an upstream under `upstreams`, and routes to it"
+            NO_UPSTREAM
         );
 
         let mut background = JoinSet::new();
@@ -187,8 +189,8 @@ impl Server {
         };
         if let Some(address) = gateway {
             let (listener, address) = bind(address, "the gateway", "--gateway").await?;
-            let workers = gateway::open(listener, &settings.gateway, &gates, clock, stats)?;
-            server.doors.spawn(gateway::run(workers, stop.clone()));
+            let open = gateway::open(listener, &settings.gateway, &gates, clock, stats)?;
+            server.doors.spawn(open.run(stop.clone()));
             server.gateway = Some(address);
         }
         if let Some(address) = api {
@@ -234,6 +236,7 @@ impl Server {
             settings,
             engine,
             metrics,
+            has_gateway: server.gateway.is_some(),
             hangup: Hangup::new(),
         };
         server.background.spawn(reload.watch());

@@ -4,6 +4,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use crate::upstream::read_chunk;
+
 /// A server that says nothing for so long has failed the test.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// No answer under test has a longer line or more of them.
@@ -75,7 +77,9 @@ impl Connection {
                 }
                 Some(Err(_)) => return Err(io::Error::other("content-length is not a number")),
                 None if response.header("transfer-encoding").is_some() => {
-                    return Err(io::Error::other("chunked answers are not expected here"));
+                    while let Some(chunk) = self.read_chunk()? {
+                        response.body.extend_from_slice(&chunk);
+                    }
                 }
                 None => {
                     self.stream.read_to_end(&mut response.body)?;
@@ -83,6 +87,23 @@ impl Connection {
             }
             return Ok(response);
         }
+    }
+
+    /// Reads the next chunk of a body, behind the head of an answer; nothing at its end.
+    pub fn read_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+        read_chunk(&mut self.stream)
+    }
+
+    /// Reads so many bytes.
+    pub fn read_bytes(&mut self, length: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.stream.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The stream itself. What was read ahead of it is in the buffer.
+    pub fn stream(&mut self) -> &mut BufReader<TcpStream> {
+        &mut self.stream
     }
 
     /// Waits until the server closes the connection, and gives what it said before that.

@@ -1,5 +1,5 @@
-//! Test support for Tollgate's crates: the oracle, the manual clock, the store conformance suite, Redis processes and
-//! faults of the network.
+//! Test support for Tollgate's crates: the oracle, the manual clock, the store conformance suite, Redis processes, programs
+//! of others, an upstream and faults of the network.
 //!
 //! Nothing here is published, and nothing here is used outside tests.
 
@@ -9,4 +9,6 @@ pub mod fault;
 pub mod http;
 pub mod oracle;
 pub mod redis;
+pub mod tools;
+pub mod upstream;
 pub mod watchdog;

@@ -13,7 +13,7 @@ use tollgate_http::{
     rejected, write_headers,
 };
 use tollgate_policy::{
-    Anonymous, Facts, Policy, PolicyLimit, Rejection, Request, Strategy, Upstream,
+    Anonymous, Facts, Policy, PolicyLimit, Rejection, Request, Strategy, Treatment, Upstream,
 };
 
 use crate::line::Lines;
@@ -72,6 +72,8 @@ pub struct Admitted {
     pub user: Option<Box<str>>,
     /// What was decided.
     pub action: Action,
+    /// What it was decided by, if it had to wait: something else may be in force by now.
+    pub waited_under: Option<Arc<Active>>,
     /// What it paid; none for a gate whose requests are passed on.
     pub receipt: Option<(Arc<Active>, Receipt)>,
 }
@@ -239,7 +241,9 @@ impl Gate {
         if strangers == Strangers::Refused && request.is_anonymous() {
             return Err(rejected(&Rejection::Anonymous));
         }
-        if self.inner.routed && request.upstream().is_none() {
+        // What is closed is there, but it is closed.
+        let is_open = request.treatment != Treatment::Denied;
+        if self.inner.routed && is_open && request.upstream().is_none() {
             let detail = "Nothing is served under this path.";
             return Err(Problem::new(StatusCode::NOT_FOUND, detail));
         }
@@ -291,8 +295,8 @@ impl Gate {
         }
         let receipt = || Some((Arc::clone(active), decided.receipt()?));
         let boxed = |text: Option<&str>| text.map(Box::from);
+        let wait = Wait::of(&self.inner.engine, decided, receipt);
         Passage {
-            wait: Wait::of(&self.inner.engine, decided, receipt),
             admitted: Admitted {
                 headers,
                 upstream: upstream(active.policy(), request, decision),
@@ -306,8 +310,10 @@ impl Gate {
                 plan: boxed(request.plan()),
                 user: boxed(request.user()),
                 action: decision.action,
+                waited_under: wait.as_ref().map(|_| Arc::clone(active)),
                 receipt: if self.inner.routed { None } else { receipt() },
             },
+            wait,
         }
     }
 

@@ -57,7 +57,8 @@ impl Attempt<'_> {
                 }
                 Protocol::Http2 => {
                     addressee.write_http2(&mut request, address);
-                    self.over_http2(request, flight).await
+                    // What few requests need is boxed: all of them are moved about as large as they may get.
+                    Box::pin(self.over_http2(request, flight)).await
                 }
             };
             match sent {
@@ -102,7 +103,7 @@ impl Attempt<'_> {
         };
         let mut http1 = match idle {
             Some(http1) => http1,
-            None => match self.new_http1(&flight.server).await {
+            None => match Box::pin(self.new_http1(&flight.server)).await {
                 Ok(http1) => http1,
                 Err(error) => return Err(Failure::NotSent(Box::new(request), error)),
             },

@@ -87,7 +87,7 @@ pub(super) async fn converse<S, F, B>(
             io,
             service_fn(move |request| {
                 let guard = pulse.begin_http2();
-                answer(&shared, peer, request, Ok(()), guard)
+                answer(shared.clone(), peer, request, Ok(()), guard)
             }),
         );
         let leave = http2::Connection::graceful_shutdown;
@@ -100,7 +100,7 @@ pub(super) async fn converse<S, F, B>(
             service_fn(move |request| {
                 let (guard, head) = pulse.begin_http1();
                 let agreed = agree(head, request.body());
-                answer(&shared, peer, request, agreed, guard)
+                answer(shared.clone(), peer, request, agreed, guard)
             }),
         );
         let connection = connection.with_upgrades();
@@ -207,13 +207,13 @@ async fn drive<C, E: Display>(
 }
 
 /// Answers one request: with a refusal, or as the service does.
-fn answer<S, F, B>(
-    shared: &Shared<S>,
+async fn answer<S, F, B>(
+    shared: Arc<Shared<S>>,
     peer: Peer,
     request: Request<Incoming>,
     agreed: Result<(), Refusal>,
     guard: Guard,
-) -> impl Future<Output = Result<Response<Answer<B>>, Infallible>> + Send + use<S, F, B>
+) -> Result<Response<Answer<B>>, Infallible>
 where
     S: Fn(Peer, Request<Body>) -> F,
     F: Future<Output = Response<B>> + Send,
@@ -223,42 +223,40 @@ where
     let is_http1 = parts.version < Version::HTTP_2;
     let asker = Asker::from(&parts);
     let max_body = shared.limits.body;
-    let admitted = agreed.and_then(|()| admit(&mut parts, &incoming, max_body));
     let can_upgrade = parts.extensions.get::<OnUpgrade>().is_some();
-    let answering = admitted.map(|()| {
-        let body = Body::new(incoming, max_body, &guard);
-        (shared.service)(peer, Request::from_parts(parts, body))
-    });
-    async move {
-        let given = match answering {
-            Ok(answering) => match answering.await {
-                // Whatever became of it: the reason is that there was too much of it.
-                _ if guard.exchange.is_too_long.load(Ordering::Relaxed) => Err(Refusal::too_long()),
-                response => Ok(response),
-            },
-            Err(refusal) => Err(refusal),
-        };
-        let mut response = match given {
-            Ok(response) if response.status() != StatusCode::SWITCHING_PROTOCOLS => {
-                response.map(|body| Answer::given(body, guard))
+    let admitted = agreed.and_then(|()| admit(&mut parts, &incoming, max_body));
+    let given = match admitted {
+        Ok(()) => {
+            let body = Body::new(incoming, max_body, &guard);
+            let response = (shared.service)(peer, Request::from_parts(parts, body)).await;
+            // Whatever became of it: the reason is that there was too much of it.
+            match guard.exchange.is_too_long.load(Ordering::Relaxed) {
+                true => Err(Refusal::too_long()),
+                false => Ok(response),
             }
-            Ok(response) if can_upgrade => {
-                guard.pulse.follow_no_more();
-                return Ok(response.map(|body| Answer::given(body, guard)));
-            }
-            Ok(_) => {
-                let detail = "the upstream changes to a protocol that it was not asked for";
-                refused(Refusal::new(StatusCode::BAD_GATEWAY, detail), asker, guard)
-            }
-            Err(refusal) => refused(refusal, asker, guard),
-        };
-        let is_last = response.body().is_last();
-        if is_http1 && is_last {
-            let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(CONNECTION, close);
         }
-        Ok(response)
+        Err(refusal) => Err(refusal),
+    };
+    let mut response = match given {
+        Ok(response) if response.status() != StatusCode::SWITCHING_PROTOCOLS => {
+            response.map(|body| Answer::given(body, guard))
+        }
+        Ok(response) if can_upgrade => {
+            guard.pulse.follow_no_more();
+            return Ok(response.map(|body| Answer::given(body, guard)));
+        }
+        Ok(_) => {
+            let detail = "the upstream changes to a protocol that it was not asked for";
+            refused(Refusal::new(StatusCode::BAD_GATEWAY, detail), asker, guard)
+        }
+        Err(refusal) => refused(refusal, asker, guard),
+    };
+    let is_last = response.body().is_last();
+    if is_http1 && is_last {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
     }
+    Ok(response)
 }
 
 fn refused<B>(refusal: Refusal, asker: Asker, guard: Guard) -> Response<Answer<B>>

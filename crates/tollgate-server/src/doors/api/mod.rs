@@ -71,16 +71,21 @@ impl Api {
     async fn route(
         &self,
         peer: SocketAddr,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
     ) -> Result<Response<Full<Bytes>>, Problem> {
         let token = request.headers().get(AUTHORIZATION);
-        if !self.access.admits(peer, token.map(HeaderValue::as_bytes)) {
+        let token = token.map(HeaderValue::as_bytes);
+        if !self.access.admits(peer, token) {
             return Err(Problem::new(
                 StatusCode::UNAUTHORIZED,
                 "Send `Authorization: Bearer` with the token of this door.",
             ));
         }
         if let Some(proxy) = Proxy::at(request.uri().path()) {
+            // The proxy's own credential says nothing about its client.
+            if self.access.is_token(token) {
+                request.headers_mut().remove(AUTHORIZATION);
+            }
             return Ok(proxy.answer(&self.gate, peer, request.into_parts().0).await);
         }
         let batch = match request.uri().path() {
@@ -184,6 +189,10 @@ impl Access {
         if ip.is_loopback() || self.peers.iter().any(|net| net.contains(&ip)) {
             return true;
         }
+        self.is_token(authorization)
+    }
+
+    fn is_token(&self, authorization: Option<&[u8]>) -> bool {
         let bears = |token: &String| token::bears(authorization, token);
         self.token.as_ref().is_some_and(bears)
     }
