@@ -80,7 +80,8 @@ fuzz_target!(|input: Input<'_>| {
         let _ = policy.request(&facts);
     }
     strip(identity, trusted, &mut head.headers);
-    add_forwarded(identity, peer, Some("host"), &mut head.headers);
+    let host = HeaderValue::from_static("host");
+    add_forwarded(identity, peer, Some(&host), &mut head.headers);
     assert!(!head.headers.contains_key("x-tollgate-tenant"));
     assert!(!head.headers.contains_key("x-api-key"));
     let told = &head.headers["x-forwarded-for"];

@@ -22,6 +22,8 @@ pub struct Decision<'p> {
     pub degraded: Option<usize>,
     /// Where it was decided.
     pub source: Source,
+    /// When, by the clock that decisions are made by.
+    pub now: Timestamp,
     /// When, by the calendar.
     pub at: Timestamp,
     /// The state of every limit of the request, in the order of its charges.
@@ -98,6 +100,8 @@ pub struct LimitStatus<'p> {
     pub shadow: bool,
     /// It is empty, and lets the request through to be served more cheaply.
     pub degrades: bool,
+    /// How long it makes the request wait in its queue, in microseconds.
+    pub queued_us: u64,
 }
 
 impl LimitStatus<'_> {

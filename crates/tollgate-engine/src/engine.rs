@@ -45,17 +45,6 @@ impl Active {
     }
 }
 
-/// A decision with what was charged for it.
-#[derive(Debug)]
-pub struct Decided<'p> {
-    /// The decision.
-    pub decision: Decision<'p>,
-    /// What was asked of the store, taken if the decision says so; none if no limit was looked at.
-    pub charges: Option<Charges<'p>>,
-    /// When, by the clock that decisions are made by.
-    pub now: Timestamp,
-}
-
 /// A store that does not answer is worth another try soon.
 const STORE_RETRY_US: u64 = 1_000_000;
 
@@ -129,23 +118,22 @@ impl Engine {
         mode: Mode,
     ) -> Result<Decision<'p>, Rejection> {
         let request = active.policy.request(facts)?;
-        Ok(self.decide(active, &request, mode).await.decision)
+        let charges = request.payable();
+        Ok(self.decide(active, &request, charges.as_ref(), mode).await)
     }
 
-    /// As [`Engine::check`], for a request whose facts were read under `active`'s policy already. What was
-    /// charged comes back too, for those who may have to change it afterwards.
+    /// As [`Engine::check`], for a request whose facts were read under `active`'s policy already, and
+    /// which has these charges to pay: those of [`Request::payable`]. Whoever may have to change them
+    /// afterwards makes a [`Receipt`](crate::Receipt) of both.
     pub async fn decide<'p>(
         &self,
         active: &'p Active,
         request: &Request<'p, '_>,
+        charges: Option<&Charges<'p>>,
         mode: Mode,
-    ) -> Decided<'p> {
+    ) -> Decision<'p> {
         let now = self.clock.now();
-        let charges = match request.treatment {
-            Treatment::Limited => Some(request.charges()),
-            Treatment::Denied | Treatment::Bypassed(_) => None,
-        };
-        let decision = match (&charges, request.treatment) {
+        let decision = match (charges, request.treatment) {
             (Some(charges), _) => self.charge(active, charges, mode, now).await,
             (None, Treatment::Bypassed(why)) => {
                 let reason = match why {
@@ -158,11 +146,7 @@ impl Engine {
             (None, _) => self.without_limits(Action::Deny, Some(Reason::Denied), now),
         };
         self.observe(active, &decision, mode);
-        Decided {
-            decision,
-            charges,
-            now,
-        }
+        decision
     }
 
     /// Counts a wrong key against an address, and decides whether it may go on guessing. Nobody else's
@@ -196,7 +180,7 @@ impl Engine {
             Ok(verdict) => {
                 let degrades = active.policy.enforcement() != Enforcement::Shadow;
                 let judged = Judged::new(charges, &outcomes, mode, degrades);
-                judged.decision(verdict.source.into(), self.clock.calendar(now))
+                judged.decision(verdict.source.into(), now, self.clock.calendar(now))
             }
             Err(_) => Decision {
                 wait_us: Some(STORE_RETRY_US),
@@ -219,6 +203,7 @@ impl Engine {
             wait_us: None,
             degraded: None,
             source: Source::None,
+            now,
             at: self.clock.calendar(now),
             limits: SmallVec::new(),
         }
@@ -242,6 +227,10 @@ impl Engine {
         for status in &decision.limits {
             if decision.allowed && status.shadow && status.denied {
                 active.tallies[status.id].add(Count::ShadowDenied);
+            }
+            // Unless that was counted above.
+            if decision.action == Action::Queue && status.degrades {
+                active.tallies[status.id].add(Count::Degraded);
             }
         }
     }

@@ -58,6 +58,14 @@ impl<'p> Judged<'p> {
         let denied = outcome.judgement != Judgement::Admit;
         let degrades = degrades && matches!(limit.strategy, Strategy::Degrade { .. });
         let remaining = remaining(limit, charge, outcome);
+        let queued_us = match overdraft(limit, charge) {
+            0 => 0,
+            _ if denied || charge.shadow => 0,
+            _ => {
+                let uncharged = if self.untaken { charge.cost } else { 0 };
+                wait_us(&limit.limit, outcome, uncharged)
+            }
+        };
         self.limits.push(LimitStatus {
             limit,
             id,
@@ -67,10 +75,11 @@ impl<'p> Judged<'p> {
             denied,
             shadow: charge.shadow && !degrades,
             degrades: charge.shadow && degrades && denied,
+            queued_us,
         });
         if charge.shadow {
             if degrades && denied {
-                self.degraded = self.degraded.or(Some(index));
+                self.degrade(index, limit);
             }
             return;
         }
@@ -80,13 +89,8 @@ impl<'p> Judged<'p> {
                 if self.nearest.is_none_or(|(_, least)| more < least) {
                     self.nearest = Some((index, more));
                 }
-                let uncharged = if self.untaken { charge.cost } else { 0 };
-                let wait = wait_us(&limit.limit, outcome, uncharged);
-                if overdraft(limit, charge) > 0
-                    && wait > 0
-                    && self.queued.is_none_or(|(_, other)| wait > other)
-                {
-                    self.queued = Some((index, wait));
+                if queued_us > 0 && self.queued.is_none_or(|(_, other)| queued_us > other) {
+                    self.queued = Some((index, queued_us));
                 }
             }
             Judgement::Refuse { wait_us } => {
@@ -98,7 +102,20 @@ impl<'p> Judged<'p> {
         }
     }
 
-    pub(crate) fn decision(self, source: Source, at: Timestamp) -> Decision<'p> {
+    /// The first such limit is the one, but one that knows a cheaper upstream comes before all others.
+    fn degrade(&mut self, index: usize, limit: &PolicyLimit) {
+        let knows_where = |limit: &PolicyLimit| matches!(limit.strategy, Strategy::Degrade { upstream } if upstream.is_some());
+        let has_better = self
+            .degraded
+            .and_then(|index| self.limits.get(index))
+            .is_some_and(|other| knows_where(other.limit) || !knows_where(limit));
+        if !has_better {
+            self.degraded = Some(index);
+        }
+    }
+
+    /// `now` by the clock that decides, `at` by the calendar.
+    pub(crate) fn decision(self, source: Source, now: Timestamp, at: Timestamp) -> Decision<'p> {
         let refused = self.never.is_some() || self.longest.is_some();
         let degraded = self.degraded.filter(|_| !refused);
         let (action, reason, binding, wait_us) = match self {
@@ -132,6 +149,7 @@ impl<'p> Judged<'p> {
             wait_us,
             degraded,
             source,
+            now,
             at,
             limits: self.limits,
         }

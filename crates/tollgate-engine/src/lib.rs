@@ -36,6 +36,6 @@ pub use buckets::{BucketError, BucketLevel, BucketStatus};
 pub use clock::{Clock, SystemClock};
 pub use counters::{Count, Tally};
 pub use decision::{Action, Decision, LimitStatus, Reason, Source};
-pub use engine::{Active, Decided, Engine};
+pub use engine::{Active, Engine};
 pub use receipt::{Change, Receipt};
 pub use tollgate_store::{Mode, StoreError};

@@ -1,11 +1,12 @@
 //! Changing what a request was charged, after the fact.
 
 use smallvec::SmallVec;
-use tollgate_core::{Algorithm, Charge, Limit, Timestamp};
-use tollgate_policy::OwnedCharges;
+use tollgate_core::{Charge, Limit, Timestamp};
+use tollgate_policy::{Charges, OwnedCharges};
 use tollgate_store::{Mode, Outcome, StoreError};
 
-use crate::engine::{Active, Decided, Engine};
+use crate::decision::Decision;
+use crate::engine::{Active, Engine};
 
 /// What an admitted request has paid. It belongs to the policy that it was made under.
 #[derive(Clone, Debug)]
@@ -18,28 +19,23 @@ pub struct Receipt {
     at: Timestamp,
 }
 
-impl Decided<'_> {
-    /// What was paid; none if it is nothing that could ever be changed.
-    pub fn receipt(&self) -> Option<Receipt> {
-        let charges = self
-            .charges
-            .as_ref()
-            .filter(|charges| !charges.is_empty())?;
-        if !self.decision.allowed {
+impl Receipt {
+    /// What was paid by a request with these charges that was decided so; none if it is nothing that could
+    /// ever be changed.
+    pub fn new(decision: &Decision<'_>, charges: &Charges<'_>) -> Option<Self> {
+        if charges.is_empty() || !decision.allowed {
             return None;
         }
-        let limits = &self.decision.limits;
+        let limits = &decision.limits;
         let is_taken = |id| limits.iter().any(|it| it.id == id && !it.denied);
-        Some(Receipt {
+        Some(Self {
             taken: charges.iter().map(|(id, _, _)| is_taken(id)).collect(),
             cost: charges.asked(),
             charges: charges.to_owned(),
-            at: self.now,
+            at: decision.now,
         })
     }
-}
 
-impl Receipt {
     /// The cost that is paid.
     pub fn cost(&self) -> u32 {
         self.cost
@@ -83,7 +79,9 @@ impl Engine {
         let taken = charges.zip(&receipt.taken).filter(|(_, taken)| **taken);
         let charges: SmallVec<[(Limit, Charge<'_>); 4]> = taken
             .map(|((_, limit, unit), _)| {
-                let cost = unit.cost.saturating_mul(difference);
+                // What is more than any number of tokens is that number.
+                let most = u32::MAX - limit.limit.capacity();
+                let cost = unit.cost.saturating_mul(difference).min(most.into());
                 (limit.limit.with_room(u32::MAX), Charge { cost, ..unit })
             })
             .collect();
@@ -96,8 +94,8 @@ impl Engine {
             .iter()
             .map(|(roomy, charge)| Charge {
                 limit: roomy,
-                // It has no room for debts: it takes what it can, and must not keep the others from theirs.
-                shadow: roomy.algorithm() == Algorithm::SlidingWindow,
+                // One that has no room for it, such as a sliding window, must not keep the others from theirs.
+                shadow: true,
                 ..*charge
             })
             .collect();

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_engine::{Action, Decided, Engine, Mode, Reason};
-use tollgate_policy::{Facts, compile};
+use tollgate_engine::{Action, Count, Decision, Engine, Mode, Reason, Receipt};
+use tollgate_policy::{Charges, Facts, compile};
 use tollgate_store::MemoryStore;
 use tollgate_testkit::clock::ManualClock;
 use tollgate_testkit::conformance::at_once;
@@ -18,6 +18,17 @@ struct Seen {
     action: Action,
     wait_ms: Option<u64>,
     remaining: Option<u32>,
+}
+
+struct Decided<'a, 'p> {
+    decision: Decision<'p>,
+    charges: Option<&'a Charges<'p>>,
+}
+
+impl Decided<'_, '_> {
+    fn receipt(&self) -> Option<Receipt> {
+        Receipt::new(&self.decision, self.charges?)
+    }
 }
 
 struct Scene {
@@ -36,7 +47,7 @@ impl Scene {
         }
     }
 
-    fn decide<T>(&self, cost: u32, look: impl FnOnce(&Decided<'_>) -> T) -> T {
+    fn decide<T>(&self, cost: u32, look: impl FnOnce(&Decided<'_, '_>) -> T) -> T {
         let active = self.engine.active();
         let facts = Facts {
             tenant: Some("acme"),
@@ -44,11 +55,13 @@ impl Scene {
             ..Facts::default()
         };
         let request = active.policy().request(&facts).unwrap();
-        look(&at_once(self.engine.decide(
-            &active,
-            &request,
-            Mode::Charge,
-        )))
+        let charges = request.payable();
+        let charges = charges.as_ref();
+        let decided = self.engine.decide(&active, &request, charges, Mode::Charge);
+        look(&Decided {
+            decision: at_once(decided),
+            charges,
+        })
     }
 
     fn ask(&self, cost: u32) -> Seen {
@@ -166,7 +179,7 @@ const DEGRADE: &str = "limits: { cheap: { sustained: { rate: 10 }, burst: { capa
 #[test]
 fn an_empty_degrading_limit_lets_through_uncharged_and_the_others_decide() {
     let scene = Scene::new(DEGRADE);
-    let degraded = |decided: &Decided<'_>| {
+    let degraded = |decided: &Decided<'_, '_>| {
         let decision = &decided.decision;
         let name = decision
             .degraded
@@ -285,4 +298,58 @@ fn wrong_keys_are_counted_by_address_and_by_nothing_else() {
     assert!(wrong("2001:db8::2"));
     assert!(!wrong("2001:db8::1"));
     assert_eq!(scene.ask(0).remaining, Some(100));
+}
+
+#[test]
+fn what_is_settled_later_is_taken_however_much_it_is() {
+    let config = "
+limits:
+  dear: { sustained: { rate: 1, window: hour }, burst: { capacity: 100 }, cost: 1000000 }
+  cheap: { sustained: { rate: 1, window: hour }, burst: { capacity: 1000 } }
+  window: { algorithm: sliding_window, sustained: { rate: 100, window: hour } }
+";
+    let scene = Scene::new(config);
+    let active = scene.engine.active();
+    let mut receipt = scene.decide(0, |decided| decided.receipt().unwrap());
+    // More than any bucket can tell for the first, and more than the window has.
+    at_once(scene.engine.settle(&active, &receipt.change_to(500))).unwrap();
+    scene.decide(0, |decided| {
+        let left: Vec<u32> = decided
+            .decision
+            .limits
+            .iter()
+            .map(|it| it.remaining)
+            .collect();
+        assert_eq!(left, [0, 500, 100]);
+    });
+    at_once(scene.engine.settle(&active, &receipt.change_to(50_000))).unwrap();
+    scene.decide(0, |decided| {
+        assert_eq!(decided.decision.limits[0].remaining, 0);
+        assert_eq!(decided.decision.limits[1].remaining, 0);
+    });
+}
+
+#[test]
+fn of_several_that_degrade_the_one_that_knows_where_counts() {
+    let config = "
+upstreams: { cheap: { url: http://127.0.0.1:1 } }
+limits:
+  a: { sustained: { rate: 1 }, strategy: degrade }
+  b: { sustained: { rate: 1 }, strategy: degrade, degrade: { upstream: cheap } }
+  q: { sustained: { rate: 10 }, burst: { capacity: 1 }, strategy: queue }
+";
+    let scene = Scene::new(config);
+    scene.ask(1);
+    scene.decide(1, |decided| {
+        let decision = &decided.decision;
+        let index = decision.degraded.unwrap();
+        assert_eq!(&*decision.limits[index].limit.name, "limit:b");
+        assert_eq!(decision.action, Action::Queue);
+    });
+    let active = scene.engine.active();
+    let degraded = |name: &str| {
+        let (_, tally) = active.tallies().find(|(it, _)| *it == name).unwrap();
+        tally.sum(Count::Degraded)
+    };
+    assert_eq!((degraded("limit:a"), degraded("limit:b")), (1, 1));
 }

@@ -28,6 +28,8 @@ use crate::stats::Stats;
 const WAITING: usize = 8192;
 /// The status of a request whose client left before there was an answer, as nginx has it.
 const CLIENT_HAS_GONE: u16 = 499;
+/// The longest method that is logged.
+const MAX_METHOD: usize = 32;
 /// The longest path that is logged, in bytes.
 const MAX_PATH: usize = 1024;
 
@@ -119,7 +121,7 @@ impl AccessLog {
             line: Some(Box::new(Line {
                 time_ms: self.clock.calendar(start).as_micros() / 1000,
                 ip: peer.address.ip().to_canonical(),
-                method: head.method.to_string(),
+                method: head.method.as_str().chars().take(MAX_METHOD).collect(),
                 path: path[..end].to_owned(),
                 status: CLIENT_HAS_GONE,
                 duration_us: 0,

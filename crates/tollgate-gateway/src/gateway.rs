@@ -2,23 +2,19 @@ use std::error::Error;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::header::{COOKIE, HOST, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::uri::{PathAndQuery, Uri};
 use http::{Request, Response};
 use tollgate_http::{
-    Asker, Peer, Problem, add_forwarded, client_ip, identity_headers, merge_headers,
-    problem_response, strip,
+    Asker, DEGRADED, Peer, Problem, add_forwarded, client_ip, identity_headers, problem_response,
+    strip,
 };
-use tollgate_policy::Policy;
 use tollgate_tower::{Admitted, Body, Gate};
 
 use crate::access_log::{AccessLog, Logged};
 use crate::forward::{ForwardError, Forwarder, UpstreamBody, drop_hop_by_hop};
 use crate::stats::Stats;
-
-/// What an upstream is told about a request that is to be served more cheaply.
-const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
 
 /// One worker's way from a request to its answer: a gate, and the upstreams behind it.
 #[derive(Clone)]
@@ -82,16 +78,12 @@ impl Gateway {
         let asker = Asker::from(&head);
         let forwarded = match admitted.upstream.take() {
             Some(upstream) => {
-                // By what it was known by: a key of then is a secret still.
-                match admitted.waited_under.take() {
-                    Some(active) => outgoing(active.policy(), peer, &mut head, &admitted),
-                    None => {
-                        let active = self.gate.engine().active();
-                        outgoing(active.policy(), peer, &mut head, &admitted);
-                    }
+                if outgoing(peer, &mut head, &admitted) {
+                    let request = Request::from_parts(head, body);
+                    self.forwarder.forward(&upstream, request).await
+                } else {
+                    Err(ForwardError::TooLong)
                 }
-                let request = Request::from_parts(head, body);
-                self.forwarder.forward(&upstream, request).await
             }
             // A gate of a gateway lets nothing through that is for no upstream.
             None => Err(ForwardError::Misconfigured),
@@ -104,24 +96,23 @@ impl Gateway {
                 problem_response(&problem, asker).map(Body::Refusal)
             }
         };
-        merge_headers(admitted.headers, response.headers_mut());
+        admitted.headers.write_to(response.headers_mut());
         response
     }
 }
 
-/// Makes the head of a request what its upstream is to see.
-fn outgoing(policy: &Policy, peer: Peer, head: &mut Parts, admitted: &Admitted) {
-    let identity = policy.identity();
+/// Makes the head of a request what its upstream is to see; says whether that is possible.
+#[must_use]
+fn outgoing(peer: Peer, head: &mut Parts, admitted: &Admitted) -> bool {
+    // By what it was known by: a key of then is a secret still.
+    let identity = admitted.active.policy().identity();
     // First, so that a client cannot have us remove what we add by naming it in `Connection`.
     drop_hop_by_hop(&mut head.headers);
     strip(identity, peer.is_trusted(identity), &mut head.headers);
     join_cookies(&mut head.headers);
-    let authority = head.uri.authority().map(|it| it.as_str().to_owned());
-    let host = authority.or_else(|| {
-        let host = head.headers.get(HOST)?.to_str();
-        host.ok().map(str::to_owned)
-    });
-    add_forwarded(identity, peer, host.as_deref(), &mut head.headers);
+    // The front has put whatever authority there was into Host.
+    let host = head.headers.get(HOST).cloned();
+    add_forwarded(identity, peer, host.as_ref(), &mut head.headers);
     identity_headers(
         admitted.tenant.as_deref(),
         admitted.plan.as_deref(),
@@ -132,12 +123,16 @@ fn outgoing(policy: &Policy, peer: Peer, head: &mut Parts, admitted: &Admitted) 
         let yes = HeaderValue::from_static("true");
         head.headers.insert(DEGRADED, yes);
     }
-    if let Some(uri) = admitted
-        .path
-        .as_deref()
-        .and_then(|path| at(&head.uri, path))
-    {
-        head.uri = uri;
+    let Some(path) = admitted.path.as_deref() else {
+        return true;
+    };
+    match at(&head.uri, path) {
+        Some(uri) => {
+            head.uri = uri;
+            true
+        }
+        // Never as it came: that is not what was limited.
+        None => false,
     }
 }
 

@@ -11,6 +11,6 @@ mod stats;
 mod ticks;
 
 pub use access_log::{AccessLog, Logged, Written};
-pub use forward::{Fault, ForwardError, Forwarder, UpstreamBody, drop_hop_by_hop};
+pub use forward::{ForwardError, Forwarder, UpstreamBody, drop_hop_by_hop};
 pub use gateway::{Answer, Gateway};
 pub use stats::Stats;

@@ -28,25 +28,30 @@ pub fn write_headers(decision: &Decision<'_>, options: &ResponseOptions, headers
 impl Told<'_, '_> {
     /// Writes the state of the decision's limits, and when to come again.
     pub fn write_headers(&self, headers: &mut HeaderMap) {
+        self.each(|name, value| {
+            headers.insert(name, value);
+        });
+    }
+
+    /// Each header, with its value.
+    pub(crate) fn each(&self, mut put: impl FnMut(HeaderName, HeaderValue)) {
         if !self.decision.allowed {
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            put(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             if let Some(secs) = self.retry_after_secs() {
-                headers.insert(RETRY_AFTER, secs.into());
+                put(RETRY_AFTER, secs.into());
             }
         }
         let mut written = false;
         for style in &self.options.headers {
             written |= match style {
-                HeaderStyle::XRateLimit => self.write_x_ratelimit(headers),
-                HeaderStyle::Ietf => self.write_ietf(headers),
-                HeaderStyle::Ietf06 => self.write_ietf_06(headers),
+                HeaderStyle::XRateLimit => self.x_ratelimit(&mut put),
+                HeaderStyle::Ietf => self.ietf(&mut put),
+                HeaderStyle::Ietf06 => self.ietf_06(&mut put),
             };
         }
         if written && self.options.expose_headers {
-            headers.insert(
-                ACCESS_CONTROL_EXPOSE_HEADERS,
-                exposed(&self.options.headers),
-            );
+            let exposed = exposed(&self.options.headers);
+            put(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         }
     }
 
@@ -54,29 +59,29 @@ impl Told<'_, '_> {
         self.decision.shown().filter(|status| status.limit.headers)
     }
 
-    fn write_x_ratelimit(&self, headers: &mut HeaderMap) -> bool {
+    fn x_ratelimit(&self, put: &mut impl FnMut(HeaderName, HeaderValue)) -> bool {
         let Some(status) = self.shown_in_headers() else {
             return false;
         };
-        headers.insert(X_LIMIT, status.limit.shown(self.options.limit).into());
-        headers.insert(X_REMAINING, status.remaining.into());
-        headers.insert(X_RESET, self.decision.reset_at(status).into());
+        put(X_LIMIT, status.limit.shown(self.options.limit).into());
+        put(X_REMAINING, status.remaining.into());
+        put(X_RESET, self.decision.reset_at(status).into());
         true
     }
 
-    fn write_ietf_06(&self, headers: &mut HeaderMap) -> bool {
+    fn ietf_06(&self, put: &mut impl FnMut(HeaderName, HeaderValue)) -> bool {
         let Some(status) = self.shown_in_headers() else {
             return false;
         };
-        headers.insert(LIMIT_06, status.limit.shown(self.options.limit).into());
-        headers.insert(REMAINING_06, status.remaining.into());
-        headers.insert(RESET_06, self.effective_secs(status).into());
+        put(LIMIT_06, status.limit.shown(self.options.limit).into());
+        put(REMAINING_06, status.remaining.into());
+        put(RESET_06, self.effective_secs(status).into());
         true
     }
 
     /// `RateLimit-Policy` and `RateLimit` as lists of structured-field strings with parameters. Names
     /// hold no quotes and no backslashes: the policy's compiler has seen to that.
-    fn write_ietf(&self, headers: &mut HeaderMap) -> bool {
+    fn ietf(&self, put: &mut impl FnMut(HeaderName, HeaderValue)) -> bool {
         let told = |status: &&LimitStatus<'_>| !status.shadow && status.limit.headers;
         let (mut policies, mut states) = (List::new(), List::new());
         for status in self.decision.limits.iter().filter(told) {
@@ -91,8 +96,8 @@ impl Told<'_, '_> {
         let (Some(policies), Some(states)) = (policies.value(), states.value()) else {
             return false;
         };
-        headers.insert(POLICY, policies);
-        headers.insert(RATELIMIT, states);
+        put(POLICY, policies);
+        put(RATELIMIT, states);
         true
     }
 }

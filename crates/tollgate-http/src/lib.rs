@@ -13,7 +13,7 @@ mod body;
 mod calendar;
 mod headers;
 mod identity;
-mod merge;
+mod limit_headers;
 mod outgoing;
 mod percent;
 mod problem;
@@ -25,11 +25,11 @@ pub use headers::write_headers;
 pub use identity::{
     AuthFailure, Identified, JwksFault, Peer, Proofs, TokenFault, client_ip, identify,
 };
-pub use merge::merge_headers;
+pub use limit_headers::LimitHeaders;
 pub use outgoing::{add_forwarded, identity_headers, strip};
 pub use problem::Problem;
 pub use rejected::rejected;
-pub use response::{Asker, challenge, problem_response, refusal_response};
+pub use response::{Asker, DEGRADED, challenge, problem_response, refusal_response};
 pub use told::Told;
 
 use http::StatusCode;

@@ -1,7 +1,9 @@
 //! Whole answers, for doors that give them to clients.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE,
+};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
@@ -11,6 +13,9 @@ use tollgate_policy::{IdentityOptions, ResponseOptions};
 
 use crate::percent::encoded;
 use crate::{Problem, Told, status};
+
+/// On a request: it is to be served more cheaply. On an answer to whoever serves it: it is to do so.
+pub const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -39,7 +44,11 @@ impl From<&Parts> for Asker {
         };
         Self {
             head: request.method == Method::HEAD,
-            grpc: grpc.into_iter().find(is),
+            // What is no POST is no call, whatever it says of a body.
+            grpc: grpc
+                .into_iter()
+                .find(is)
+                .filter(|_| request.method == Method::POST),
         }
     }
 }
@@ -122,6 +131,8 @@ fn grpc(media_type: &'static str, problem: &Problem) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    // To caches it is a success like any other.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(GRPC_STATUS, grpc_status(problem.status).into());
     let message = encoded(&problem.detail, |byte| matches!(byte, b' '..=b'~'));
     if let Ok(message) = HeaderValue::try_from(&*message) {

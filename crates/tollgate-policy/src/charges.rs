@@ -140,18 +140,8 @@ impl<'p> Charges<'p> {
 }
 
 impl OwnedCharges {
-    /// As [`Charges::iter`]. `policy` is the one that they were made with.
-    pub fn iter<'a>(
-        &'a self,
-        policy: &'a Policy,
-    ) -> impl Iterator<Item = (LimitId, &'a PolicyLimit, Charge<'a>)> {
-        self.items.iter().filter_map(|item| {
-            let limit = policy.limits.get(item.id)?;
-            Some((item.id, limit, item.charge(limit, &self.bytes)))
-        })
-    }
-
-    /// As [`OwnedCharges::iter`], each with the cost that it would have, had 1 been asked for.
+    /// As [`Charges::iter`], but each with the cost that it would have, had 1 been asked for. `policy` is the
+    /// one that they were made with.
     pub fn units<'a>(
         &'a self,
         policy: &'a Policy,

@@ -24,6 +24,9 @@ pub struct Facts<'a> {
     pub method: Option<&'a str>,
     /// The path as the client sent it; a query is ignored.
     pub path: Option<&'a str>,
+    /// Whether the path is served as the client sent it, not as [`crate::Request::forward_path`] has it: what
+    /// is to be resolved in it may stay as it is then, and must not make it another route.
+    pub path_is_kept: bool,
     /// The cost asked for.
     pub cost: u32,
 }
@@ -41,6 +44,7 @@ impl Default for Facts<'_> {
             ip_is_proxy: false,
             method: None,
             path: None,
+            path_is_kept: false,
             cost: 1,
         }
     }

@@ -33,6 +33,8 @@ pub enum PathFault {
     Parameters,
     /// It matches another route when `..` takes back an empty segment, as some servers have it.
     DoubledSlash,
+    /// It is served as it was sent, and matches another route when its dots or doubled slashes stay.
+    Unresolved,
 }
 
 impl fmt::Display for PathFault {
@@ -47,6 +49,9 @@ impl fmt::Display for PathFault {
             Self::Fragment => "the path has a `#`",
             Self::Parameters => "the path matches another route without its `;` parameters",
             Self::DoubledSlash => "the path has a `..` behind a doubled slash",
+            Self::Unresolved => {
+                "the path matches another route when its `.`, `..` or `//` are not resolved"
+            }
         })
     }
 }
@@ -148,7 +153,7 @@ fn is_resolved(text: &str) -> bool {
 
 /// Resolves `//`, `.` and `..`; a slash at the end says nothing.
 pub(crate) fn segments(comparable: &str) -> Segments<'_> {
-    resolve(comparable, Parameters::Kept, false)
+    Reading::PLAIN.of(comparable)
 }
 
 /// Whether there may be [`other_readings`]: most paths have none of what they take.
@@ -166,28 +171,65 @@ pub(crate) fn may_be_read_otherwise(comparable: &str) -> bool {
 pub(crate) fn other_readings(
     comparable: &str,
 ) -> impl Iterator<Item = (Segments<'_>, PathFault)> + '_ {
-    let plain = comparable.contains(';');
-    let escaped = comparable.contains(ESCAPED_SEMICOLON);
     // A parameter alone is an empty segment once it is dropped.
-    let empty = plain || escaped || comparable.contains("//");
+    let empty = has_parameters(comparable) || comparable.contains("//");
     let counts_empty = empty && comparable.contains("..");
-    let parameters = [
-        (true, Parameters::Kept),
-        (plain, Parameters::PlainDropped),
-        (escaped, Parameters::Dropped),
-    ];
-    let parameters = parameters.into_iter().filter(|(applies, _)| *applies);
-    parameters.flat_map(move |(_, parameters)| {
+    parameters(comparable).flat_map(move |parameters| {
         let fault = match parameters {
             Parameters::Kept => PathFault::DoubledSlash,
             Parameters::PlainDropped | Parameters::Dropped => PathFault::Parameters,
         };
+        let plain = Reading {
+            parameters,
+            ..Reading::PLAIN
+        };
+        let counting = Reading {
+            empty: Empty::Counted,
+            ..plain
+        };
         let skipping = parameters != Parameters::Kept;
-        let skipping = skipping.then(|| resolve(comparable, parameters, false));
-        let counting = counts_empty.then(|| resolve(comparable, parameters, true));
+        let skipping = skipping.then(|| plain.of(comparable));
+        let counting = counts_empty.then(|| counting.of(comparable));
         let readings = skipping.into_iter().chain(counting);
         readings.map(move |reading| (reading, fault))
     })
+}
+
+/// What servers may read that get a path as it was sent: they may resolve its dots and doubled slashes,
+/// one of the two, or neither. None if there is nothing to resolve.
+pub(crate) fn kept_readings(comparable: &str) -> impl Iterator<Item = Segments<'_>> + '_ {
+    let unresolved = !is_resolved(comparable) || has_parameters(comparable);
+    let parameters = parameters(comparable).filter(move |_| unresolved);
+    parameters.flat_map(move |parameters| {
+        let readings = [
+            (false, Empty::Skipped),
+            (false, Empty::Kept),
+            (true, Empty::Kept),
+        ];
+        readings.map(|(resolves_dots, empty)| {
+            let reading = Reading {
+                parameters,
+                resolves_dots,
+                empty,
+            };
+            reading.of(comparable)
+        })
+    })
+}
+
+fn has_parameters(comparable: &str) -> bool {
+    comparable.contains(';') || comparable.contains(ESCAPED_SEMICOLON)
+}
+
+/// What may become of the parameters of a path, if it has any.
+fn parameters(comparable: &str) -> impl Iterator<Item = Parameters> + use<> {
+    let all = [
+        (true, Parameters::Kept),
+        (comparable.contains(';'), Parameters::PlainDropped),
+        (comparable.contains(ESCAPED_SEMICOLON), Parameters::Dropped),
+    ];
+    let applies = all.into_iter().filter(|(applies, _)| *applies);
+    applies.map(|(_, parameters)| parameters)
 }
 
 const ESCAPED_SEMICOLON: &str = "%3B";
@@ -200,10 +242,55 @@ enum Parameters {
     Dropped,
 }
 
-fn resolve(comparable: &str, parameters: Parameters, counts_empty: bool) -> Segments<'_> {
-    let mut segments = Segments::new();
-    for part in comparable.split('/').skip(1) {
-        let end = match parameters {
+/// What becomes of the empty segments of doubled slashes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Empty {
+    /// They are not there.
+    Skipped,
+    /// They are not there once `..` has taken back what it takes back.
+    Counted,
+    /// They stay.
+    Kept,
+}
+
+/// A way to make segments of a path.
+#[derive(Clone, Copy)]
+struct Reading {
+    parameters: Parameters,
+    resolves_dots: bool,
+    empty: Empty,
+}
+
+impl Reading {
+    /// Ours.
+    const PLAIN: Self = Self {
+        parameters: Parameters::Kept,
+        resolves_dots: true,
+        empty: Empty::Skipped,
+    };
+
+    fn of(self, comparable: &str) -> Segments<'_> {
+        let mut segments = Segments::new();
+        // A slash at the end says nothing.
+        let comparable = comparable.strip_suffix('/').unwrap_or(comparable);
+        for part in comparable.split('/').skip(1) {
+            match self.without_parameters(part) {
+                "" if self.empty == Empty::Skipped => {}
+                "." if self.resolves_dots => {}
+                ".." if self.resolves_dots => {
+                    segments.pop();
+                }
+                part => segments.push(part),
+            }
+        }
+        if self.empty == Empty::Counted {
+            segments.retain(|part| !part.is_empty());
+        }
+        segments
+    }
+
+    fn without_parameters(self, part: &str) -> &str {
+        let end = match self.parameters {
             Parameters::Kept => None,
             Parameters::PlainDropped => part.find(';'),
             Parameters::Dropped => {
@@ -211,17 +298,8 @@ fn resolve(comparable: &str, parameters: Parameters, counts_empty: bool) -> Segm
                 plain.into_iter().chain(escaped).min()
             }
         };
-        match &part[..end.unwrap_or(part.len())] {
-            "." => {}
-            "" if !counts_empty => {}
-            ".." => {
-                segments.pop();
-            }
-            part => segments.push(part),
-        }
+        &part[..end.unwrap_or(part.len())]
     }
-    segments.retain(|part| !part.is_empty());
-    segments
 }
 
 /// What a path is rewritten to.

@@ -7,7 +7,7 @@ use crate::charges::Charges;
 use crate::config::{Enforcement, ScopeWord, When};
 use crate::facts::Facts;
 use crate::identity::Anonymous;
-use crate::path::{self, PathFault};
+use crate::path::{self, PathFault, Segments};
 use crate::policy::{Access, Plan, Policy, PolicyLimit, ROOT, Route, hash_of};
 use crate::router::{self, RouteId};
 use crate::scope::{self, Caller, CallerIp};
@@ -145,7 +145,7 @@ impl Policy {
         {
             return Err(Rejection::UnknownTenant(tenant.into()));
         }
-        let found = self.find(given(facts.path), given(facts.method))?;
+        let found = self.find(given(facts.path), facts.path_is_kept, given(facts.method))?;
         let route = found.route.map(|route| &self.routes[route]);
         let key_plan = key.and_then(|key| key.plan.as_deref());
         let plan = self.plan(given(facts.plan), key_plan, caller.tenant)?;
@@ -164,6 +164,7 @@ impl Policy {
     fn find<'f>(
         &self,
         path: Option<&'f str>,
+        path_is_kept: bool,
         method: Option<&str>,
     ) -> Result<Found<'f>, Rejection> {
         if method.is_some_and(|method| !router::is_method(method)) {
@@ -185,6 +186,10 @@ impl Policy {
                     return Err(Rejection::Path(fault));
                 }
             }
+        }
+        let differs = |reading: Segments<'_>| find(&reading) != found;
+        if path_is_kept && path::kept_readings(&comparable).any(differs) {
+            return Err(Rejection::Path(PathFault::Unresolved));
         }
         let forward = match comparable {
             // Nothing had to be rewritten to compare it, so nothing has to be to pass it on.
@@ -326,6 +331,14 @@ impl<'p, 'f> Request<'p, 'f> {
     /// no query. None if no path was given.
     pub fn forward_path(&self) -> Option<&str> {
         self.path.as_deref()
+    }
+
+    /// The charges that decide about it; none if it is denied or let through whatever they are.
+    pub fn payable(&self) -> Option<Charges<'p>> {
+        match self.treatment {
+            Treatment::Limited => Some(self.charges()),
+            Treatment::Denied | Treatment::Bypassed(_) => None,
+        }
     }
 
     /// The charges, in the order in which ties between limits are resolved.

@@ -42,14 +42,13 @@ pub(crate) async fn follow(engine: Arc<Engine>, proofs: Arc<Proofs>) {
                 .as_ref()
                 .map(|jwt| jwt.jwks.clone())
         };
-        let unknown = proofs.take_missed() && age >= UNKNOWN_KEY_PAUSE;
         let changed = named != source;
         if changed {
-            // The keys of another place prove nothing any more.
+            // The keys of another place prove nothing any more, nor will they when it is named again.
             proofs.forget();
         }
         if let Some(from) = &named
-            && (changed || age >= next || unknown)
+            && (changed || is_due(age, next, &proofs))
         {
             age = Duration::ZERO;
             next = match load(&forwarder, from, &proofs).await {
@@ -71,12 +70,19 @@ pub(crate) async fn follow(engine: Arc<Engine>, proofs: Arc<Proofs>) {
     }
 }
 
+/// Whether the keys are to be read again, so long after the last time.
+fn is_due(age: Duration, next: Duration, proofs: &Proofs) -> bool {
+    // Not asked too early: it would be forgotten.
+    let unknown = age >= UNKNOWN_KEY_PAUSE && proofs.take_missed();
+    unknown || age >= next
+}
+
 async fn load(forwarder: &Forwarder, from: &JwksSource, proofs: &Proofs) -> anyhow::Result<()> {
     let text = match from {
         JwksSource::File(path) => tokio::fs::read(path).await?.into(),
         JwksSource::Url(url) => fetch(forwarder, url).await?,
     };
-    proofs.set_jwks(&text)?;
+    proofs.set_jwks(from.clone(), &text)?;
     Ok(())
 }
 
@@ -121,5 +127,43 @@ fn shown(from: &JwksSource) -> String {
     match from {
         JwksSource::File(path) => path.display().to_string(),
         JwksSource::Url(url) => url.split('?').next().unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use tollgate_http::{AuthFailure, Peer, identify};
+    use tollgate_policy::compile;
+
+    use super::*;
+
+    /// Somebody shows a token whose key is not known.
+    fn miss(proofs: &Proofs) {
+        let config = b"identity: { user: { jwt: { jwks: keys.json } } }";
+        let policy = compile(config).unwrap().policy;
+        let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"RS256","kid":"new"}"#);
+        let request = Request::get("/").header("authorization", format!("Bearer {header}.e30.AA"));
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        let peer = Peer::new(([192, 0, 2, 1], 50_000).into(), false);
+        let sender = identify(policy.identity(), proofs, &policy, peer, &head, 0);
+        assert_eq!(sender, Err(AuthFailure::NoProofs));
+    }
+
+    #[test]
+    fn an_unknown_key_is_looked_for_after_a_pause() {
+        let proofs = Proofs::default();
+        let secs = Duration::from_secs;
+        assert!(!is_due(secs(299), REFRESH, &proofs));
+        assert!(is_due(secs(300), REFRESH, &proofs));
+        assert!(is_due(secs(10), RETRY, &proofs));
+        miss(&proofs);
+        // It is not forgotten meanwhile.
+        for early in [0, 1, 29] {
+            assert!(!is_due(secs(early), REFRESH, &proofs), "{early}");
+        }
+        assert!(is_due(secs(30), REFRESH, &proofs));
+        assert!(!is_due(secs(31), REFRESH, &proofs));
     }
 }

@@ -4,19 +4,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use http_body_util::Full;
 use tollgate_core::Key;
-use tollgate_engine::{Action, Active, Decided, Decision, Engine, Mode, Receipt};
+use tollgate_engine::{Action, Active, Decision, Engine, LimitStatus, Mode, Reason, Receipt};
 use tollgate_http::{
-    Peer, Problem, Proofs, challenge, client_ip, identify, problem_response, refusal_response,
-    rejected, write_headers,
+    LimitHeaders, Peer, Problem, Proofs, challenge, client_ip, identify, problem_response,
+    refusal_response, rejected,
 };
 use tollgate_policy::{
-    Anonymous, Facts, Policy, PolicyLimit, Rejection, Request, Strategy, Treatment, Upstream,
+    Anonymous, Charges, Facts, Policy, PolicyLimit, Rejection, Request, Strategy, Treatment,
+    Upstream,
 };
 
-use crate::line::Lines;
+use crate::line::{Errand, Lines};
 use crate::toll::Toll;
 
 /// Where a request is identified, decided about, and made to wait for its turn.
@@ -41,7 +42,7 @@ struct Inner {
     engine: Arc<Engine>,
     proofs: Arc<Proofs>,
     strangers: Strangers,
-    /// Nothing is refused for want of tokens.
+    /// Nothing is refused, made to wait or degraded for want of tokens.
     shadow: bool,
     /// A decision is made to its end though the caller has gone.
     finishes: bool,
@@ -55,7 +56,7 @@ struct Inner {
 #[derive(Debug)]
 pub struct Admitted {
     /// What its answer has to tell of its limits.
-    pub headers: HeaderMap,
+    pub headers: LimitHeaders,
     /// The upstream that it is for; the cheaper one if it is to be served more cheaply.
     pub upstream: Option<Arc<Upstream>>,
     /// It is to be served more cheaply.
@@ -72,13 +73,16 @@ pub struct Admitted {
     pub user: Option<Box<str>>,
     /// What was decided.
     pub action: Action,
-    /// What it was decided by, if it had to wait: something else may be in force by now.
-    pub waited_under: Option<Arc<Active>>,
+    /// What it was decided by: something else may be in force by now.
+    pub active: Arc<Active>,
     /// What it paid; none for a gate whose requests are passed on.
-    pub receipt: Option<(Arc<Active>, Receipt)>,
+    pub receipt: Option<Paid>,
 }
 
 type Timed = Arc<dyn Fn(u64) + Send + Sync>;
+
+/// The longest target of a request that can be written, in bytes.
+const MAX_TARGET: usize = 65_534;
 
 /// A peer of whom nothing is known: all of those are one.
 const UNKNOWN: Peer = Peer {
@@ -86,6 +90,16 @@ const UNKNOWN: Peer = Peer {
     tls: false,
     relays: false,
 };
+
+/// What was paid, and under what.
+type Paid = Box<(Arc<Active>, Receipt)>;
+
+/// Why a request is not even decided about.
+struct Unproven {
+    problem: Problem,
+    /// It may have been a guess at a secret.
+    is_guess: bool,
+}
 
 /// The answer to a request that may not go on.
 type Refusal = Response<Full<Bytes>>;
@@ -174,80 +188,104 @@ impl Gate {
     /// The answer that its caller is to get instead.
     pub async fn admit(&self, peer: Option<Peer>, head: &Parts) -> Result<Admitted, Refusal> {
         let peer = peer.unwrap_or(UNKNOWN);
+        // What few requests need is boxed: all of them are moved about as large as they may get.
         let passage = if self.inner.finishes {
-            let (gate, head) = (self.clone(), head.clone());
-            let decided = tokio::spawn(async move { gate.decide(peer, &head).await });
-            match decided.await {
-                Ok(decided) => decided,
-                Err(_) => Err(interrupted()),
-            }
+            Box::pin(self.finish(peer, head)).await
         } else {
             self.decide(peer, head).await
         }?;
-        match passage.wait {
-            None => Ok(passage.admitted),
-            Some(wait) => {
-                self.wait(wait).await;
-                Ok(passage.admitted)
-            }
+        if let Some(wait) = passage.wait {
+            Box::pin(self.wait(wait)).await;
+        }
+        Ok(passage.admitted)
+    }
+
+    /// Decides to the end, whether or not anybody waits for it.
+    async fn finish(&self, peer: Peer, head: &Parts) -> Result<Passage, Refusal> {
+        let (gate, head) = (self.clone(), head.clone());
+        let decided = tokio::spawn(async move { gate.decide(peer, &head).await });
+        match decided.await {
+            Ok(decided) => decided,
+            Err(_) => Err(interrupted()),
         }
     }
 
     async fn decide(&self, peer: Peer, head: &Parts) -> Result<Passage, Refusal> {
-        let active = self.inner.engine.active();
+        let engine = &self.inner.engine;
+        let active = engine.active();
         let (policy, identity) = (active.policy(), active.policy().identity());
         // Only tokens have a time, and a clock is not read for nothing.
         let now = identity.jwt.as_ref().map_or(0, |_| self.unix_secs());
-        let proven = identify(identity, &self.inner.proofs, policy, peer, head, now);
-        let identified = match proven {
-            Ok(identified) => identified,
-            Err(failure) => {
-                let problem = failure.problem();
-                let guess = failure.is_guess();
-                return Err(self.unproven(&active, peer, head, &problem, guess).await);
-            }
+        let identified = identify(identity, &self.inner.proofs, policy, peer, head, now);
+        // Who only asks serves the path as it came.
+        let facts = identified.as_ref().map(|identified| Facts {
+            path_is_kept: !self.inner.routed,
+            ..identified.facts()
+        });
+        let known = match &facts {
+            Ok(facts) => self.known(policy, facts, head),
+            Err(failure) => Err(Unproven {
+                is_guess: failure.is_guess(),
+                problem: failure.problem(),
+            }),
         };
-        let facts = identified.facts();
-        let request = match policy.request(&facts) {
+        let request = match known {
             Ok(request) => request,
-            Err(rejection) => {
-                let guess = rejection == Rejection::UnknownKey;
-                let problem = rejected(&rejection);
-                return Err(self.unproven(&active, peer, head, &problem, guess).await);
+            Err(unproven) => {
+                let refusal = self.unproven(&active, peer, head, unproven);
+                return Err(Box::pin(refusal).await);
             }
         };
-        if let Err(problem) = self.known(policy, &request) {
-            return Err(self.unproven(&active, peer, head, &problem, false).await);
-        }
-        let engine = &self.inner.engine;
-        let decided = engine.decide(&active, &request, Mode::Charge).await;
+        let charges = request.payable();
+        let decided = engine.decide(&active, &request, charges.as_ref(), Mode::Charge);
+        let decision = decided.await;
         if let Some(timed) = &self.inner.timed {
-            timed(engine.clock().now().micros_since(decided.now));
+            timed(engine.clock().now().micros_since(decision.now));
         }
-        if !decided.decision.allowed && !self.inner.shadow {
-            let response = refusal_response(&decided.decision, policy.response(), head);
-            return Err(response);
+        if !decision.allowed && !self.overlooks(&decision) {
+            return Err(refusal_response(&decision, policy.response(), head));
         }
-        Ok(self.passage(&active, &facts, &request, &decided))
+        let mut passage = self.passage(&active, head, &request, &decision, charges.as_ref());
+        passage.admitted.ip = facts.ok().and_then(|facts| facts.ip);
+        Ok(passage)
     }
 
-    /// Whether whoever calls is known well enough, and calls something that is there.
-    fn known(&self, policy: &Policy, request: &Request<'_, '_>) -> Result<(), Problem> {
+    /// The request, if whoever calls is known well enough, and calls something that is there.
+    fn known<'p: 'f, 'f>(
+        &self,
+        policy: &'p Policy,
+        facts: &Facts<'f>,
+        head: &Parts,
+    ) -> Result<Request<'p, 'f>, Unproven> {
+        let request = policy.request(facts).map_err(|rejection| Unproven {
+            is_guess: rejection == Rejection::UnknownKey,
+            problem: rejected(&rejection),
+        })?;
         let strangers = match policy.identity().anonymous {
             Anonymous::Unsaid => self.inner.strangers,
             Anonymous::Reject => Strangers::Refused,
             Anonymous::Allow | Anonymous::Plan => Strangers::Admitted,
         };
+        let refused = |problem| {
+            let is_guess = false;
+            Err(Unproven { problem, is_guess })
+        };
         if strangers == Strangers::Refused && request.is_anonymous() {
-            return Err(rejected(&Rejection::Anonymous));
+            return refused(rejected(&Rejection::Anonymous));
         }
         // What is closed is there, but it is closed.
         let is_open = request.treatment != Treatment::Denied;
         if self.inner.routed && is_open && request.upstream().is_none() {
             let detail = "Nothing is served under this path.";
-            return Err(Problem::new(StatusCode::NOT_FOUND, detail));
+            return refused(Problem::new(StatusCode::NOT_FOUND, detail));
         }
-        Ok(())
+        // Written out, a path may have become longer than can be passed on.
+        let path = request.forward_path().map_or(0, str::len);
+        if self.inner.routed && path + head.uri.query().map_or(0, str::len) >= MAX_TARGET {
+            let detail = "The path and the query are too long.";
+            return refused(Problem::new(StatusCode::URI_TOO_LONG, detail));
+        }
+        Ok(request)
     }
 
     /// What is said to whoever does not prove who it is, or asks for what is not there. An address that
@@ -257,22 +295,27 @@ impl Gate {
         active: &Active,
         peer: Peer,
         head: &Parts,
-        problem: &Problem,
-        guess: bool,
+        unproven: Unproven,
     ) -> Refusal {
         let policy = active.policy();
-        if guess {
+        let Unproven { problem, is_guess } = unproven;
+        if is_guess {
             let ip = client_ip(policy.identity(), peer, &head.headers);
             let decision = self.inner.engine.wrong_key(active, ip).await;
-            if !decision.allowed && !self.inner.shadow {
+            if !decision.allowed {
                 return refusal_response(&decision, policy.response(), head);
             }
         }
-        let mut response = problem_response(problem, head);
+        let mut response = problem_response(&problem, head);
         if problem.status == StatusCode::UNAUTHORIZED {
             challenge(policy.identity(), response.headers_mut());
         }
         response
+    }
+
+    /// Whether a refusal is only counted: in shadow, if it is one for want of tokens.
+    fn overlooks(&self, decision: &Decision<'_>) -> bool {
+        self.inner.shadow && decision.reason != Some(Reason::Denied)
     }
 
     fn unix_secs(&self) -> u64 {
@@ -283,46 +326,59 @@ impl Gate {
     fn passage(
         &self,
         active: &Arc<Active>,
-        facts: &Facts<'_>,
+        head: &Parts,
         request: &Request<'_, '_>,
-        decided: &Decided<'_>,
+        decision: &Decision<'_>,
+        charges: Option<&Charges<'_>>,
     ) -> Passage {
-        let decision = &decided.decision;
-        let mut headers = HeaderMap::new();
         // What would have been a refusal is let through in shadow, and not told to come again.
-        if decision.allowed {
-            write_headers(decision, active.policy().response(), &mut headers);
-        }
-        let receipt = || Some((Arc::clone(active), decided.receipt()?));
+        let headers = match decision.allowed {
+            true => LimitHeaders::of(decision, active.policy().response()),
+            false => LimitHeaders::default(),
+        };
+        let receipt = || {
+            let receipt = Receipt::new(decision, charges?)?;
+            Some(Box::new((Arc::clone(active), receipt)))
+        };
         let boxed = |text: Option<&str>| text.map(Box::from);
-        let wait = Wait::of(&self.inner.engine, decided, receipt);
+        let wait = match decision.action {
+            Action::Queue if !self.inner.shadow => {
+                Wait::of(&self.inner.engine, decision, charges, receipt)
+            }
+            _ => None,
+        };
+        let path = request.forward_path();
+        let degraded = decision.degraded.filter(|_| !self.inner.shadow);
+        let degraded = degraded.and_then(|index| decision.limits.get(index));
         Passage {
             admitted: Admitted {
                 headers,
-                upstream: upstream(active.policy(), request, decision),
-                degraded: decision.degraded.is_some(),
-                path: request
-                    .forward_path()
-                    .filter(|path| Some(*path) != facts.path)
-                    .map(Box::from),
-                ip: facts.ip,
+                upstream: upstream(active.policy(), request, degraded),
+                degraded: degraded.is_some(),
+                path: boxed(path.filter(|path| *path != head.uri.path())),
+                ip: None,
                 tenant: boxed(request.tenant()),
                 plan: boxed(request.plan()),
                 user: boxed(request.user()),
                 action: decision.action,
-                waited_under: wait.as_ref().map(|_| Arc::clone(active)),
+                active: Arc::clone(active),
                 receipt: if self.inner.routed { None } else { receipt() },
             },
             wait,
         }
     }
 
-    async fn wait(&self, mut wait: Wait) {
-        let key = Key {
-            family: &wait.family,
-            scope: &wait.scope,
-        };
-        let place = self.inner.lines.join(key, wait.wait, wait.length_us);
+    async fn wait(&self, mut wait: Box<Wait>) {
+        let place = self.inner.lines.join(Errand {
+            key: Key {
+                family: &wait.family,
+                scope: &wait.scope,
+            },
+            due_us: wait.due_us,
+            wait: wait.wait,
+            at_least: wait.at_least,
+            length_us: wait.length_us,
+        });
         place.turn().await;
         wait.receipt = None;
     }
@@ -332,11 +388,8 @@ impl Gate {
 fn upstream(
     policy: &Policy,
     request: &Request<'_, '_>,
-    decision: &Decision<'_>,
+    degraded: Option<&LimitStatus<'_>>,
 ) -> Option<Arc<Upstream>> {
-    let degraded = decision
-        .degraded
-        .and_then(|index| decision.limits.get(index));
     let cheaper = degraded.and_then(|status| match status.limit.strategy {
         Strategy::Degrade { upstream } => upstream,
         Strategy::Reject | Strategy::Queue { .. } => None,
@@ -348,43 +401,48 @@ fn upstream(
 /// A request on its way through.
 struct Passage {
     admitted: Admitted,
-    wait: Option<Wait>,
+    wait: Option<Box<Wait>>,
 }
 
 /// What a request waits for. If it leaves before its turn, which is before this has no receipt any more,
 /// its tokens are given back.
 struct Wait {
     engine: Arc<Engine>,
+    /// When it is served, in microseconds of the clock that decides.
+    due_us: u64,
     wait: Duration,
+    /// The longest wait for any other bucket.
+    at_least: Duration,
     /// The bucket.
     family: Box<str>,
     scope: Box<[u8]>,
     /// How long the tokens of this request take to come.
     length_us: u64,
-    receipt: Option<(Arc<Active>, Receipt)>,
+    receipt: Option<Paid>,
 }
 
 impl Wait {
     fn of(
         engine: &Arc<Engine>,
-        decided: &Decided<'_>,
-        receipt: impl FnOnce() -> Option<(Arc<Active>, Receipt)>,
-    ) -> Option<Self> {
-        let decision = &decided.decision;
-        if decision.action != Action::Queue {
-            return None;
-        }
+        decision: &Decision<'_>,
+        charges: Option<&Charges<'_>>,
+        receipt: impl FnOnce() -> Option<Paid>,
+    ) -> Option<Box<Self>> {
         let status = decision.shown()?;
-        let mut charges = decided.charges.as_ref()?.iter();
-        let (_, limit, charge) = charges.find(|(id, ..)| *id == status.id)?;
-        Some(Self {
+        let (_, limit, charge) = charges?.iter().find(|(id, ..)| *id == status.id)?;
+        let others = decision.limits.iter().filter(|it| it.id != status.id);
+        let at_least = others.map(|it| it.queued_us).max().unwrap_or(0);
+        let wait_us = decision.wait_us?;
+        Some(Box::new(Self {
             engine: engine.clone(),
-            wait: Duration::from_micros(decision.wait_us?),
+            due_us: decision.now.as_micros().saturating_add(wait_us),
+            wait: Duration::from_micros(wait_us),
+            at_least: Duration::from_micros(at_least),
             family: charge.key.family.into(),
             scope: charge.key.scope.into(),
             length_us: length_us(limit, charge.cost),
             receipt: receipt(),
-        })
+        }))
     }
 }
 
@@ -397,7 +455,8 @@ fn length_us(limit: &PolicyLimit, cost: u64) -> u64 {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        if let Some((active, receipt)) = self.receipt.take() {
+        if let Some(paid) = self.receipt.take() {
+            let (active, receipt) = *paid;
             Toll::give_back(&self.engine, active, receipt);
         }
     }

@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use tollgate_http::{Peer, merge_headers};
+use tollgate_http::Peer;
 use tower_service::Service;
 
 use crate::{Body, Gate, Toll};
@@ -57,7 +57,7 @@ where
             head.extensions.insert(toll);
             let response = inner.call(Request::from_parts(head, body)).await?;
             let mut response = response.map(Body::Service);
-            merge_headers(headers, response.headers_mut());
+            headers.write_to(response.headers_mut());
             Ok(response)
         })
     }

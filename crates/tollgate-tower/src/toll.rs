@@ -26,9 +26,12 @@ struct Paid {
 
 impl Toll {
     pub(crate) fn new(engine: Arc<Engine>, admitted: &mut crate::Admitted) -> Self {
-        let paid = admitted.receipt.take().map(|(active, receipt)| Paid {
-            active,
-            receipt: Mutex::new(receipt),
+        let paid = admitted.receipt.take().map(|paid| {
+            let (active, receipt) = *paid;
+            Paid {
+                active,
+                receipt: Mutex::new(receipt),
+            }
         });
         Self {
             inner: Arc::new(Inner {

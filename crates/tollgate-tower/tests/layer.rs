@@ -136,11 +136,51 @@ async fn in_shadow_everything_is_served_and_counted() {
 }
 
 #[tokio::test]
+async fn in_shadow_what_is_denied_stays_denied_and_guesses_stay_few() {
+    let (engine, _) = engine("routes: [{ match: /internal, deny: true }]");
+    let layer = RateLimitLayer::new(engine).shadow(true);
+    let mut service = service(&layer, nothing);
+    let mut request = from("192.0.2.1");
+    *request.uri_mut() = "/internal".parse().unwrap();
+    let answer = service.call(request).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+    let mut statuses = Vec::new();
+    for _ in 0..21 {
+        let mut request = from("192.0.2.1");
+        let key = http::HeaderValue::from_static("guess");
+        request.headers_mut().insert("x-api-key", key);
+        statuses.push(service.call(request).await.unwrap().status().as_u16());
+    }
+    assert_eq!(statuses[..20], [401; 20]);
+    assert_eq!(statuses[20], 429);
+}
+
+#[tokio::test(start_paused = true)]
+#[expect(clippy::disallowed_methods, reason = "the paused clock of the test")]
+async fn in_shadow_nobody_waits_and_nothing_is_degraded() {
+    let config = format!(
+        "{QUEUE}\nroutes: [{{ match: /d, rate_limit: {{ sustained: {{ rate: 1 }}, strategy: degrade }} }}]"
+    );
+    let (engine, _) = engine(&config);
+    let layer = RateLimitLayer::new(engine).shadow(true);
+    let start = tokio::time::Instant::now();
+    let mut service = service(&layer, async |toll: Toll| assert!(!toll.degraded()));
+    for _ in 0..30 {
+        let mut request = from("192.0.2.1");
+        *request.uri_mut() = "/d".parse().unwrap();
+        let answer = service.call(request).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test]
 async fn a_call_of_grpc_is_refused_in_its_own_words() {
     let (engine, _) = engine(PER_IP);
     let mut service = service(&RateLimitLayer::new(engine), nothing);
     let call = || {
         let mut request = from("192.0.2.1");
+        *request.method_mut() = http::Method::POST;
         let grpc = http::HeaderValue::from_static("application/grpc");
         request.headers_mut().insert("content-type", grpc);
         request

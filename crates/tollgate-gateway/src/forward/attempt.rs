@@ -11,7 +11,7 @@ use super::clock::Clock;
 use super::connect::{Link, connect};
 use super::error::ForwardError;
 use super::forwarder::answer;
-use super::head::Addressee;
+use super::head::{Addressee, is_plain_or_chunked};
 use super::http1::{Failure, Http1};
 use super::http2::Http2;
 use super::patience::Patience;
@@ -23,6 +23,8 @@ use super::upload::{RequestBody, Upload};
 /// What is the same at every target.
 pub(super) struct Attempt<'a> {
     pub(super) clock: &'a Arc<Clock>,
+    /// Whether only the head of the answer is asked for.
+    pub(super) is_head: bool,
     pub(super) upstream: &'a Arc<Upstream>,
     pub(super) pools: &'a Pools,
     pub(super) upload: Option<Arc<Upload>>,
@@ -51,12 +53,12 @@ impl Attempt<'_> {
             };
             let sent = match self.upstream.protocol {
                 Protocol::Http1 => {
-                    addressee.write_http1(&mut request, address);
+                    addressee.write_http1(&mut request, address)?;
                     self.over_http1(request, flight, must_be_new, &mut client)
                         .await
                 }
                 Protocol::Http2 => {
-                    addressee.write_http2(&mut request, address);
+                    addressee.write_http2(&mut request, address)?;
                     // What few requests need is boxed: all of them are moved about as large as they may get.
                     Box::pin(self.over_http2(request, flight)).await
                 }
@@ -67,7 +69,10 @@ impl Attempt<'_> {
                     return Ok(response);
                 }
                 Err(Failure::Failed(error)) => {
-                    if matches!(error, ForwardError::Reset | ForwardError::BadAnswer) {
+                    if matches!(
+                        error,
+                        ForwardError::Reset | ForwardError::BadAnswer | ForwardError::TimedOut
+                    ) {
                         server.failed(self.clock.now());
                     }
                     return Err(error);
@@ -110,17 +115,21 @@ impl Attempt<'_> {
         };
         let patience = self.patience();
         let response = http1.exchange(request, &patience).await?;
+        if !is_plain_or_chunked(response.headers()) {
+            return Err(Failure::Failed(ForwardError::BadAnswer));
+        }
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let (parts, body) = response.into_parts();
             let body = UpstreamBody::http1(body, http1, flight, patience);
-            return Ok(answer(Response::from_parts(parts, ()), body));
+            let response = Response::from_parts(parts, ());
+            return Ok(answer(response, body, self.is_head));
         }
         let Some(client) = client.take() else {
             return Err(Failure::Failed(ForwardError::BadAnswer));
         };
         let idle = self.upstream.idle_timeout;
         tokio::spawn(tunnel::join(client, http1, flight, idle));
-        Ok(answer(response, UpstreamBody::empty()))
+        Ok(answer(response, UpstreamBody::empty(), self.is_head))
     }
 
     async fn over_http2(
@@ -139,7 +148,8 @@ impl Attempt<'_> {
             Ok(response) => {
                 let (parts, body) = response.into_parts();
                 let body = UpstreamBody::http2(body, stream, flight, patience);
-                Ok(answer(Response::from_parts(parts, ()), body))
+                let response = Response::from_parts(parts, ());
+                Ok(answer(response, body, self.is_head))
             }
             Err(failure) => {
                 // A connection on which nothing comes at all may be dead without saying so.

@@ -31,22 +31,13 @@ pub enum ForwardError {
     SlowRequestBody,
     /// `CONNECT`, which is not forwarded.
     Unsupported,
-}
-
-/// Who would have to do something about an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
-    /// Who sent the request.
-    Client,
-    /// The upstream, or the network on the way there.
-    Upstream,
-    /// This gateway: its configuration, or its bounds.
-    Gateway,
+    /// The target's path and the client's are too long together; nothing was sent.
+    TooLong,
 }
 
 impl ForwardError {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::NoConnection,
         Self::ConnectTimedOut,
         Self::Misconfigured,
@@ -58,6 +49,7 @@ impl ForwardError {
         Self::BadRequestBody,
         Self::SlowRequestBody,
         Self::Unsupported,
+        Self::TooLong,
     ];
 
     /// As it is written in metrics.
@@ -74,6 +66,7 @@ impl ForwardError {
             Self::BadRequestBody => "bad_request_body",
             Self::SlowRequestBody => "slow_request_body",
             Self::Unsupported => "unsupported",
+            Self::TooLong => "too_long",
         }
     }
 
@@ -88,6 +81,7 @@ impl ForwardError {
             Self::BadRequestBody => StatusCode::BAD_REQUEST,
             Self::SlowRequestBody => StatusCode::REQUEST_TIMEOUT,
             Self::Unsupported => StatusCode::NOT_IMPLEMENTED,
+            Self::TooLong => StatusCode::URI_TOO_LONG,
         }
     }
 
@@ -105,15 +99,7 @@ impl ForwardError {
             Self::BadRequestBody => "The body of the request is broken or incomplete.",
             Self::SlowRequestBody => "The body of the request did not arrive in time.",
             Self::Unsupported => "The method CONNECT is not forwarded.",
-        }
-    }
-
-    /// Who would have to do something about it.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::BadRequestBody | Self::SlowRequestBody | Self::Unsupported => Fault::Client,
-            Self::Misconfigured | Self::Busy => Fault::Gateway,
-            _ => Fault::Upstream,
+            Self::TooLong => "The target is too long for the upstream.",
         }
     }
 

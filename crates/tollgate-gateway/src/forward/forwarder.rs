@@ -17,8 +17,8 @@ use super::body::UpstreamBody;
 use super::clock::{Clock, locked};
 use super::error::ForwardError;
 use super::head::{
-    Addressee, announce_te, asks_for_upgrade, drop_hop_by_hop, frame_http1, frame_http2,
-    take_expectation,
+    Addressee, announce_te, asks_for_upgrade, drop_hop_by_hop, frame_answer, frame_http1,
+    frame_http2, is_hop_by_hop, take_expectation,
 };
 use super::pools::Pools;
 use super::upload::RequestBody;
@@ -90,6 +90,7 @@ impl Forwarder {
         }
         let attempt = Attempt {
             clock: &self.0.clock,
+            is_head: request.method() == Method::HEAD,
             upstream,
             pools: &pools,
             upload,
@@ -101,34 +102,44 @@ impl Forwarder {
 /// Rids a request of what is not for the upstream. Returns the client's side of an upgrade, if the
 /// request asks for one.
 fn prepare<B>(protocol: Protocol, request: &mut Request<B>) -> Option<OnUpgrade> {
+    if !request.headers().keys().any(is_hop_by_hop) {
+        return None;
+    }
     drop_hop_by_hop(request.headers_mut());
+    if protocol == Protocol::Http1 && asks_for_upgrade(request) {
+        return Some(hyper::upgrade::on(request));
+    }
+    // HTTP/2 has no upgrades; a server may always answer as if none had been asked for.
+    request.headers_mut().remove(UPGRADE);
+    request.headers_mut().remove(CONNECTION);
     if protocol == Protocol::Http1 {
-        if asks_for_upgrade(request) {
-            return Some(hyper::upgrade::on(request));
-        }
-        request.headers_mut().remove(UPGRADE);
-        request.headers_mut().remove(CONNECTION);
         announce_te(request.headers_mut());
-    } else {
-        // HTTP/2 has no upgrades; a server may always answer as if none had been asked for.
-        request.headers_mut().remove(UPGRADE);
-        request.headers_mut().remove(CONNECTION);
     }
     None
 }
 
-/// The answer as it is passed on.
-pub(super) fn answer<B>(response: Response<B>, body: UpstreamBody) -> Response<UpstreamBody> {
+/// The answer as it is passed on, to a request for no more than the head of it or for all.
+pub(super) fn answer<B>(
+    response: Response<B>,
+    body: UpstreamBody,
+    is_head: bool,
+) -> Response<UpstreamBody> {
     let (mut parts, _) = response.into_parts();
+    // These say how long a body would be that they do not have.
+    if !is_head && parts.status != StatusCode::NOT_MODIFIED {
+        frame_answer(&mut parts.headers, body.size_hint().exact());
+    }
     parts.version = Version::HTTP_11;
-    drop_hop_by_hop(&mut parts.headers);
-    // Servers advertise what they could be upgraded to; that is between them and us.
-    if !matches!(
-        parts.status,
-        StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED
-    ) {
-        parts.headers.remove(UPGRADE);
-        parts.headers.remove(CONNECTION);
+    if parts.headers.keys().any(is_hop_by_hop) {
+        drop_hop_by_hop(&mut parts.headers);
+        // Servers advertise what they could be upgraded to; that is between them and us.
+        if !matches!(
+            parts.status,
+            StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED
+        ) {
+            parts.headers.remove(UPGRADE);
+            parts.headers.remove(CONNECTION);
+        }
     }
     Response::from_parts(parts, body)
 }

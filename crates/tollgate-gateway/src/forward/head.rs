@@ -1,25 +1,43 @@
 //! What of the heads of requests and answers is passed on.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, PROXY_AUTHORIZATION, TE,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body;
 use tollgate_policy::{HostHeader, Target};
 
+use super::error::ForwardError;
+
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
 /// Takes out what concerns one connection only: `Connection` and the fields that it names,
-/// `Keep-Alive`, `Proxy-Connection`, `Transfer-Encoding`, `TE` but for `trailers`, and `Upgrade`
-/// unless `Connection` asks for an upgrade.
+/// `Keep-Alive`, `Proxy-Connection`, `Proxy-Authorization`, `Transfer-Encoding`, `TE` but for
+/// `trailers`, and `Upgrade` unless `Connection` asks for an upgrade.
 ///
 /// Who adds fields to a request should call this first: otherwise a client can name them in
 /// `Connection`, and they would be taken out. Calling it again changes nothing.
 pub fn drop_hop_by_hop(headers: &mut HeaderMap) {
+    // Looking once at what is there is cheaper than looking for what mostly is not.
+    let mut there = headers.keys().filter(|name| is_hop_by_hop(name));
+    match (there.next(), there.next()) {
+        (None, _) => return,
+        (Some(&CONNECTION), None) if is_about_this_one(headers) => {
+            headers.remove(CONNECTION);
+            return;
+        }
+        _ => {}
+    }
     let options = drop_named(headers);
-    for name in [KEEP_ALIVE, PROXY_CONNECTION, TRANSFER_ENCODING] {
+    for name in [
+        KEEP_ALIVE,
+        PROXY_CONNECTION,
+        PROXY_AUTHORIZATION,
+        TRANSFER_ENCODING,
+    ] {
         headers.remove(name);
     }
     let wants_trailers = headers.contains_key(TE)
@@ -37,6 +55,29 @@ pub fn drop_hop_by_hop(headers: &mut HeaderMap) {
     } else {
         headers.remove(UPGRADE);
     }
+}
+
+/// Whether a field is one of those that [`drop_hop_by_hop`] looks at.
+pub(super) fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-authorization"
+            | "proxy-connection"
+            | "transfer-encoding"
+            | "te"
+            | "upgrade"
+    )
+}
+
+/// Whether all that `Connection` says is whether it goes on, as almost always.
+fn is_about_this_one(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(CONNECTION).iter();
+    values.all(|value| {
+        let value = value.as_bytes();
+        value.eq_ignore_ascii_case(b"keep-alive") || value.eq_ignore_ascii_case(b"close")
+    })
 }
 
 #[derive(Default)]
@@ -122,22 +163,33 @@ impl Addressee {
         }
     }
 
-    /// Writes it for an HTTP/1.1 connection to a target.
-    pub(super) fn write_http1<B>(&self, request: &mut Request<B>, to: &Address) {
-        *request.uri_mut() = Uri::from(self.path_at(to));
+    /// Writes it for an HTTP/1.1 connection to a target. If there is no room for it, the request is not
+    /// to be sent.
+    pub(super) fn write_http1<B>(
+        &self,
+        request: &mut Request<B>,
+        to: &Address,
+    ) -> Result<(), ForwardError> {
+        *request.uri_mut() = Uri::from(self.path_at(to)?);
         *request.version_mut() = Version::HTTP_11;
         let host = match (to.host, &self.authority) {
             // Where the two differ, the field does not count (RFC 9112, 3.2.2; RFC 9113, 8.3.1).
             (HostHeader::Keep, Some(said)) => HeaderValue::from_str(said.as_str()).ok(),
-            (HostHeader::Keep, None) if request.headers().contains_key(HOST) => return,
+            (HostHeader::Keep, None) if request.headers().contains_key(HOST) => return Ok(()),
             _ => None,
         };
         let host = host.unwrap_or_else(|| to.host_value.clone());
         request.headers_mut().insert(HOST, host);
+        Ok(())
     }
 
-    /// Writes it for an HTTP/2 connection to a target.
-    pub(super) fn write_http2<B>(&mut self, request: &mut Request<B>, to: &Address) {
+    /// Writes it for an HTTP/2 connection to a target. If there is no room for it, the request is not
+    /// to be sent.
+    pub(super) fn write_http2<B>(
+        &mut self,
+        request: &mut Request<B>,
+        to: &Address,
+    ) -> Result<(), ForwardError> {
         if let Some(host) = request.headers_mut().remove(HOST)
             && self.authority.is_none()
         {
@@ -150,17 +202,19 @@ impl Addressee {
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(to.scheme.clone());
         parts.authority = Some(authority.clone());
-        parts.path_and_query = Some(self.path_at(to));
-        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+        parts.path_and_query = Some(self.path_at(to)?);
+        *request.uri_mut() = Uri::from_parts(parts).map_err(|_| ForwardError::TooLong)?;
         *request.version_mut() = Version::HTTP_2;
+        Ok(())
     }
 
-    fn path_at(&self, to: &Address) -> PathAndQuery {
+    fn path_at(&self, to: &Address) -> Result<PathAndQuery, ForwardError> {
         if to.prefix.is_empty() {
-            return self.path.clone();
+            return Ok(self.path.clone());
         }
+        // Both are valid on their own. Without its prefix a path would be another one.
         let path = format!("{}{}", to.prefix, self.path);
-        PathAndQuery::try_from(path).unwrap_or_else(|_| self.path.clone())
+        PathAndQuery::try_from(path).map_err(|_| ForwardError::TooLong)
     }
 }
 
@@ -223,15 +277,38 @@ pub(super) fn frame_http2<B: Body>(request: &mut Request<B>) {
     }
 }
 
-fn set_length(headers: &mut HeaderMap, length: u64, even_nothing: bool) {
-    let mut said = headers.get_all(CONTENT_LENGTH).iter();
-    let is_right = match (said.next(), said.next()) {
-        (Some(value), None) => {
-            value.as_bytes().iter().all(u8::is_ascii_digit)
-                && value.to_str().is_ok_and(|text| text.parse() == Ok(length))
-        }
-        (None, _) => length == 0 && !even_nothing,
+/// Whether the body of an answer is encoded in no way, or in the only one that is undone here.
+pub(super) fn is_plain_or_chunked(headers: &HeaderMap) -> bool {
+    let mut said = headers.get_all(TRANSFER_ENCODING).iter();
+    match (said.next(), said.next()) {
+        (None, _) => true,
+        (Some(value), None) => value.as_bytes().eq_ignore_ascii_case(b"chunked"),
         _ => false,
+    }
+}
+
+/// Sees to it that the head of an answer says nothing else about the length than the body does.
+pub(super) fn frame_answer(headers: &mut HeaderMap, length: Option<u64>) {
+    if headers.contains_key(CONTENT_LENGTH) && !length.is_some_and(|it| says_length(headers, it)) {
+        headers.remove(CONTENT_LENGTH);
+    }
+}
+
+/// Whether there is one `Content-Length`, and it is this.
+fn says_length(headers: &HeaderMap, length: u64) -> bool {
+    let mut said = headers.get_all(CONTENT_LENGTH).iter();
+    let (Some(value), None) = (said.next(), said.next()) else {
+        return false;
+    };
+    value.as_bytes().iter().all(u8::is_ascii_digit)
+        && value.to_str().is_ok_and(|text| text.parse() == Ok(length))
+}
+
+fn set_length(headers: &mut HeaderMap, length: u64, even_nothing: bool) {
+    let is_right = if headers.contains_key(CONTENT_LENGTH) {
+        says_length(headers, length)
+    } else {
+        length == 0 && !even_nothing
     };
     if !is_right {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
@@ -267,6 +344,7 @@ mod tests {
             ("x-three", "3"),
             ("keep-alive", "timeout=5"),
             ("proxy-connection", "keep-alive"),
+            ("proxy-authorization", "Basic YTpi"),
             ("transfer-encoding", "chunked"),
             ("upgrade", "h2c"),
             ("te", "gzip, trailers"),
@@ -275,6 +353,13 @@ mod tests {
         drop_hop_by_hop(&mut given);
         let left = headers(&[("x-three", "3"), ("te", "trailers"), ("trailer", "x-sum")]);
         assert_eq!(given, left);
+    }
+
+    #[test]
+    fn what_is_meant_for_a_proxy_is_taken_out_also_on_its_own() {
+        let mut given = headers(&[("proxy-authorization", "Basic YTpi"), ("x-one", "1")]);
+        drop_hop_by_hop(&mut given);
+        assert_eq!(given, headers(&[("x-one", "1")]));
     }
 
     #[test]

@@ -12,7 +12,7 @@ const LONGEST_REST: Duration = Duration::from_secs(30);
 /// What recent requests say about a target: nothing is sent to find out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Health {
-    /// Connections refused or reset since the last answer.
+    /// Connections refused or reset, and answers bad or overdue, since the last good answer.
     failures: u32,
     /// Rests since the last answer; each is twice as long as the one before.
     rests: u32,
@@ -51,7 +51,7 @@ impl Health {
         was_resting
     }
 
-    /// There was no connection, or it broke. The rest that begins, if one does.
+    /// There was no connection, or it broke, or no answer came over it. The rest that begins, if one does.
     pub(super) fn failed(&mut self, now: u64) -> Option<Duration> {
         self.failures = self.failures.saturating_add(1);
         if self.failures < PATIENCE || now < self.until {

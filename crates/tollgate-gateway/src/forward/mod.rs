@@ -23,6 +23,6 @@ mod tunnel;
 mod upload;
 
 pub use body::UpstreamBody;
-pub use error::{Fault, ForwardError};
+pub use error::ForwardError;
 pub use forwarder::Forwarder;
 pub use head::drop_hop_by_hop;

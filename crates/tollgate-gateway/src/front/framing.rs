@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 
 use memchr::memchr;
 
+/// The room for a line that a connection keeps from one message to the next, in bytes.
+const KEPT_LINE: usize = 1024;
+
 /// How long the body of a request is, by its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Length {
@@ -112,6 +115,7 @@ impl Framing {
                         let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
                         bytes = rest;
                         self.end_line(line, heads);
+                        self.make_small();
                     }
                 },
             }
@@ -147,6 +151,17 @@ impl Framing {
         self.take_line(&line, heads);
         line.clear();
         self.line = line;
+    }
+
+    /// One long line must not be paid for as long as the connection lasts.
+    fn make_small(&mut self) {
+        let more_may_follow = matches!(
+            self.place,
+            Place::RequestLine | Place::Fields | Place::Trailers
+        );
+        if self.line.capacity() > KEPT_LINE && !more_may_follow {
+            self.line.shrink_to(KEPT_LINE);
+        }
     }
 
     fn take_line(&mut self, line: &[u8], heads: &mut VecDeque<Head>) {
@@ -351,5 +366,32 @@ mod tests {
         }
         assert_eq!(framing.phase(), Phase::Body);
         assert_eq!(framing.line.capacity(), 0);
+    }
+
+    #[test]
+    fn a_long_line_leaves_no_large_buffer_behind() {
+        let long = "a".repeat(50_000);
+        let messages = [
+            format!("GET / HTTP/1.1\r\nX: {long}\r\n\r\n"),
+            format!("GET /{long} HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"),
+            format!("PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: {long}\r\n\r\n"),
+        ];
+        for message in messages {
+            // The last line comes in a piece of its own, or with the one before it.
+            for tail in [2, 6, 7] {
+                let mut framing = Framing::new(65_536);
+                let (most, last) = message.as_bytes().split_at(message.len() - tail);
+                let mut largest = 0;
+                let mut seen = Vec::new();
+                for piece in most.chunks(4_000).chain([last]) {
+                    seen.extend(heads(&mut framing, piece));
+                    largest = largest.max(framing.line.capacity());
+                }
+                assert!(largest > 40_000, "the line was not kept at all");
+                assert!(matches!(seen[..], [Head { fault: None, .. }]), "{seen:?}");
+                assert_eq!(framing.phase(), Phase::Boundary);
+                assert!(framing.line.capacity() <= KEPT_LINE);
+            }
+        }
     }
 }

@@ -134,6 +134,28 @@ async fn a_target_that_breaks_off_rests_too() {
 }
 
 #[tokio::test]
+async fn a_target_that_hangs_rests_too() {
+    let (mut addresses, _) = three().await;
+    let (hanging, hung) = raw(|mut stream, seen| async move {
+        read_head(&mut stream).await;
+        seen.request();
+        read_head(&mut stream).await;
+    })
+    .await;
+    addresses[0] = hanging;
+    let mut upstream = upstream(&addresses);
+    upstream.response_timeout = Duration::from_millis(300);
+    let upstream = Arc::new(upstream);
+    let forwarder = Forwarder::new();
+    let mut errors = Vec::new();
+    for _ in 0..15 {
+        errors.extend(fetch(&forwarder, &upstream, get("/")).await.err());
+    }
+    assert_eq!(errors, [ForwardError::TimedOut; 3]);
+    assert_eq!(hung.requests(), 3);
+}
+
+#[tokio::test]
 async fn where_all_are_dead_the_answer_is_an_error_at_once() {
     let addresses = [nobody().await, nobody().await];
     let upstream = Arc::new(upstream(&addresses));

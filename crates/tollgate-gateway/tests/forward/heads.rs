@@ -104,6 +104,25 @@ async fn a_targets_path_stands_before_the_clients() {
 }
 
 #[tokio::test]
+async fn a_path_that_is_too_long_for_a_target_is_not_sent_without_its_prefix() {
+    const LONGEST: usize = 65_534;
+    const PREFIX: &str = "/base";
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let (address, seen) = serve(protocol, |_| async { text("") }).await;
+        let mut upstream = upstream(&[address]);
+        upstream.protocol = protocol;
+        upstream.targets[0].prefix = PREFIX.into();
+        let path = format!("/{}", "a".repeat(LONGEST - PREFIX.len()));
+        let error = fetch(&Forwarder::new(), &Arc::new(upstream), get(&path))
+            .await
+            .unwrap_err();
+        assert_eq!(error, ForwardError::TooLong);
+        assert_eq!(error.status(), StatusCode::URI_TOO_LONG);
+        assert_eq!(seen.connections(), 0);
+    }
+}
+
+#[tokio::test]
 async fn a_body_is_announced_as_it_is() {
     let whole = Request::post("/")
         .header("host", "a")
@@ -226,6 +245,71 @@ async fn a_server_of_http_1_0_is_understood() {
     let closing = Arc::new(upstream(&[closing]));
     let response = fetch(&forwarder, &closing, get("/")).await.unwrap();
     assert_eq!(response.body(), "until the end");
+}
+
+/// A server that gives this answer to whatever it is asked.
+async fn answering(answer: &'static str) -> Arc<Upstream> {
+    let (address, _) = raw(move |mut stream, _| async move {
+        while read_head(&mut stream).await.is_some() {
+            write(&mut stream, answer).await;
+        }
+    })
+    .await;
+    Arc::new(upstream(&[address]))
+}
+
+#[tokio::test]
+async fn the_length_of_an_answer_is_what_its_body_has() {
+    let forwarder = Forwarder::new();
+    for (answer, length) in [
+        (
+            "HTTP/1.1 200 OK\r\ncontent-length: 9\r\ntransfer-encoding: Chunked\r\n\r\n\
+             2\r\nok\r\n0\r\n\r\n",
+            None,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nok",
+            None,
+        ),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", Some("2")),
+    ] {
+        let upstream = answering(answer).await;
+        let response = fetch(&forwarder, &upstream, get("/")).await.unwrap();
+        assert_eq!(response.body(), "ok", "{answer}");
+        let said = response.headers().get("content-length");
+        assert_eq!(
+            said.map(|value| value.to_str().unwrap()),
+            length,
+            "{answer}"
+        );
+    }
+    for (status, method) in [("200 OK", Method::HEAD), ("304 Not Modified", Method::GET)] {
+        let answer =
+            format!("HTTP/1.1 {status}\r\ncontent-length: 9\r\ntransfer-encoding: chunked\r\n\r\n");
+        let upstream = answering(answer.leak()).await;
+        let mut request = get("/");
+        *request.method_mut() = method;
+        let response = fetch(&forwarder, &upstream, request).await.unwrap();
+        assert_eq!(response.headers()["content-length"], "9", "{status}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_in_an_encoding_that_is_not_undone_is_bad() {
+    for encoding in [
+        "gzip, chunked",
+        "gzip",
+        "identity",
+        "chunked\r\ntransfer-encoding: chunked",
+    ] {
+        let answer =
+            format!("HTTP/1.1 200 OK\r\ntransfer-encoding: {encoding}\r\n\r\n2\r\nok\r\n0\r\n\r\n");
+        let upstream = answering(answer.leak()).await;
+        let error = fetch(&Forwarder::new(), &upstream, get("/"))
+            .await
+            .unwrap_err();
+        assert_eq!(error, ForwardError::BadAnswer, "{encoding}");
+    }
 }
 
 #[tokio::test]

@@ -14,6 +14,8 @@ pub enum AuthFailure {
     BadToken(TokenFault),
     /// It names several callers, or one in a way that can be read as several.
     Ambiguous,
+    /// A header asks for another method than the one that it is limited as, and would be passed on.
+    MethodOverride,
     /// There is a token, but no key to verify it with has been loaded.
     NoProofs,
 }
@@ -23,7 +25,7 @@ impl AuthFailure {
     pub fn status(self) -> StatusCode {
         match self {
             Self::BadCredentials | Self::BadToken(_) => StatusCode::UNAUTHORIZED,
-            Self::Ambiguous => StatusCode::BAD_REQUEST,
+            Self::Ambiguous | Self::MethodOverride => StatusCode::BAD_REQUEST,
             Self::NoProofs => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -34,6 +36,7 @@ impl AuthFailure {
             Self::BadCredentials => "bad_credentials",
             Self::BadToken(_) => "bad_token",
             Self::Ambiguous => "ambiguous_identity",
+            Self::MethodOverride => "ambiguous_method",
             Self::NoProofs => "keys_unavailable",
         };
         Problem::new(self.status(), self.to_string()).with("reason", reason)
@@ -51,6 +54,9 @@ impl fmt::Display for AuthFailure {
             Self::BadCredentials => f.write_str("the credentials are not valid"),
             Self::BadToken(fault) => write!(f, "the token is not valid: {fault}"),
             Self::Ambiguous => f.write_str("the request does not say who calls in one way only"),
+            Self::MethodOverride => {
+                f.write_str("a header asks for another method than the request has")
+            }
             Self::NoProofs => f.write_str("tokens cannot be verified right now"),
         }
     }

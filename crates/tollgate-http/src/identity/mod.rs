@@ -73,8 +73,9 @@ pub struct Identified<'r> {
     api_key: Option<Cow<'r, str>>,
     user: Option<Cow<'r, str>>,
     client: Option<Cow<'r, str>>,
-    method: Option<&'r str>,
+    method: &'r str,
     path: &'r str,
+    path_is_kept: bool,
 }
 
 impl Identified<'_> {
@@ -86,8 +87,9 @@ impl Identified<'_> {
             client: self.client.as_deref(),
             ip: Some(self.address.ip),
             ip_is_proxy: self.address.is_proxy,
-            method: self.method,
+            method: Some(self.method),
             path: Some(self.path),
+            path_is_kept: self.path_is_kept,
             ..Facts::default()
         }
     }
@@ -112,6 +114,9 @@ impl std::fmt::Debug for Identified<'_> {
 /// somebody who shows none. Whether there is such an API key is not asked, except for HTTP Basic:
 /// [`Policy::request`] does that.
 ///
+/// What a relay will pass on must not ask for another method than it is limited as; whoever is no relay
+/// passes no such header on, see [`strip`](crate::strip).
+///
 /// An address is told in any case, see [`client_ip`].
 pub fn identify<'r>(
     options: &IdentityOptions,
@@ -122,13 +127,17 @@ pub fn identify<'r>(
     now: u64,
 ) -> Result<Identified<'r>, AuthFailure> {
     let headers = &head.headers;
+    if peer.relays && asks_for_another_method(head) {
+        return Err(AuthFailure::MethodOverride);
+    }
     let mut identified = Identified {
         address: client_address(options, peer, headers),
         api_key: None,
         user: None,
         client: None,
-        method: method(peer, head),
+        method: head.method.as_str(),
         path: head.uri.path(),
+        path_is_kept: peer.relays,
     };
     let key_is_bearer = options.api_key.header == AUTHORIZATION;
     if !key_is_bearer {
@@ -143,12 +152,14 @@ pub fn identify<'r>(
     Ok(identified)
 }
 
-/// The method that a request is limited as. We pass on no header that overrides it; a relay may, and then
-/// any method is as likely as the others.
-fn method(peer: Peer, head: &Parts) -> Option<&str> {
-    let is_override = |name: &HeaderName| overrides_method(name.as_str().as_bytes());
-    let unknown = peer.relays && head.headers.keys().any(is_override);
-    (!unknown).then(|| head.method.as_str())
+/// Whether a header overrides the method with another, to servers that obey it.
+fn asks_for_another_method(head: &Parts) -> bool {
+    let method = head.method.as_str().as_bytes();
+    let mut headers = head.headers.iter();
+    headers.any(|(name, value)| {
+        let other = !value.as_bytes().eq_ignore_ascii_case(method);
+        other && overrides_method(name.as_str().as_bytes())
+    })
 }
 
 /// The address of the client, also of a request of which [`identify`] makes nothing.

@@ -8,8 +8,8 @@ const USER: HeaderName = HeaderName::from_static("x-tollgate-user");
 
 /// Tells the upstream who calls: `X-Tollgate-Tenant`, `-Plan` and `-User`, each only if it is known.
 ///
-/// A percent sign, and whatever is not visible ASCII, is percent-encoded. Such headers as were there
-/// are removed.
+/// A percent sign, and whatever is not visible ASCII, is percent-encoded. It comes after
+/// [`strip`](crate::strip), so that nobody else has said any of it.
 pub fn identity_headers(
     tenant: Option<&str>,
     plan: Option<&str>,
@@ -19,9 +19,8 @@ pub fn identity_headers(
     for (name, value) in [(TENANT, tenant), (PLAN, plan), (USER, user)] {
         let visible = |byte| matches!(byte, b'!'..=b'~');
         let value = value.map(|value| HeaderValue::try_from(&*encoded(value, visible)));
-        match value {
-            Some(Ok(value)) => headers.insert(name, value),
-            _ => headers.remove(name),
-        };
+        if let Some(Ok(value)) = value {
+            headers.insert(name, value);
+        }
     }
 }

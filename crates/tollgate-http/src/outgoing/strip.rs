@@ -25,6 +25,9 @@ const OF_PROXIES: [&[u8]; 4] = [
 ///
 /// An underscore counts as a hyphen, because many servers take the one for the other.
 pub fn strip(options: &IdentityOptions, peer_is_trusted: bool, headers: &mut HeaderMap) {
+    if !options.api_key.forward {
+        headers.remove(&options.api_key.header);
+    }
     // Nothing is allocated if nothing is found.
     let names = headers
         .keys()
@@ -45,8 +48,7 @@ fn is_unwanted(options: &IdentityOptions, peer_is_trusted: bool, name: &[u8]) ->
     let of_options = |header: &HeaderName| reads_as(name, header.as_str().as_bytes());
     let ours = match name.first() {
         Some(b'x' | b'r') => {
-            OURS.iter().any(|prefix| starts_as(name, prefix))
-                || overrides_method(name)
+            OURS.iter().any(|prefix| starts_as(name, prefix)) || overrides_method(name)
         }
         _ => false,
     };

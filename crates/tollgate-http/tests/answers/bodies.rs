@@ -21,6 +21,7 @@ fn a_store_that_does_not_answer_is_worth_another_try() {
             wait_us: Some(1_000_000),
             degraded: None,
             source: Source::None,
+            now: ManualClock::new().now(),
             at: ManualClock::new().now(),
             limits: Default::default(),
         };

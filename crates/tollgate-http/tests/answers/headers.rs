@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use http::HeaderMap;
 use sfv::{BareItem, FieldType, List, ListEntry, Parser};
-use tollgate_http::{Told, merge_headers};
+use tollgate_http::{LimitHeaders, Told};
 
 use crate::{second_answer, second_decision};
 
@@ -198,7 +198,8 @@ fn jitter_is_drawn_once_for_an_answer() {
 
 #[test]
 fn what_the_upstream_tells_is_not_made_looser() {
-    let ours = headers("headers: [ietf, x-ratelimit], expose_headers: true");
+    let response = "headers: [ietf, x-ratelimit], expose_headers: true";
+    let ours = headers(response);
     let mut answer = HeaderMap::new();
     for (name, value) in [
         ("ratelimit", "\"own\";r=0;t=9"),
@@ -209,7 +210,9 @@ fn what_the_upstream_tells_is_not_made_looser() {
     ] {
         answer.append(name, value.parse().unwrap());
     }
-    merge_headers(ours.clone(), &mut answer);
+    second_decision(&config(response), |decision, options| {
+        LimitHeaders::of(decision, options).write_to(&mut answer);
+    });
     let lines = |name: &str| {
         let lines = answer.get_all(name).iter();
         lines.map(|it| it.to_str().unwrap()).collect::<Vec<_>>()

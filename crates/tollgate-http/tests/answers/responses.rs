@@ -81,7 +81,14 @@ fn calls_of_grpc_are_refused_in_its_own_words() {
         assert_eq!(headers["retry-after"], "60");
         assert_eq!(headers["x-ratelimit-remaining"], "0");
         assert!(headers.contains_key("ratelimit"));
+        assert_eq!(headers["cache-control"], "no-store");
         assert!(body(response).is_empty());
+    }
+    // Only a POST is a call.
+    for method in ["GET", "HEAD", "PUT", "OPTIONS", "post"] {
+        let response = refused(asker(method, Some("application/grpc")));
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS, "{method}");
+        assert!(!response.headers().contains_key("grpc-status"), "{method}");
     }
     for other in ["application/grp", "text/plain", "x-application/grpc"] {
         assert_eq!(
@@ -111,6 +118,7 @@ fn problems_have_their_grpc_status() {
         let response = problem_response(&problem, asker("POST", Some("application/grpc")));
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()["grpc-status"], grpc, "{status}");
+        assert_eq!(response.headers()["cache-control"], "no-store");
         assert_eq!(response.headers()["grpc-message"], "50 %25 of %C3%A9%0Ano");
     }
 }

@@ -7,10 +7,10 @@ use http::request::Parts;
 use serde_json::json;
 use tollgate_http::{AuthFailure, Identified, Proofs, TokenFault, identify};
 use tollgate_policy::config::JwtAlgorithm;
-use tollgate_policy::{IdentityOptions, JwksSource, JwtOptions, Policy};
+use tollgate_policy::{IdentityOptions, JwtOptions, Policy};
 
 use crate::keys::{Signer, jwks};
-use crate::{NOW, head, peer, policy, sender};
+use crate::{NOW, head, peer, policy, sender, source};
 
 /// The hashes are of `secret-1` (of the client `app`), `secret-2` (of `other`) and `secret-3` (of a user).
 const KEYS: &str = "
@@ -294,10 +294,12 @@ fn the_owner_of_a_key_is_who_the_policy_says() {
 fn the_scheme_alone_says_what_is_meant() {
     let signer = Signer::ed25519();
     let proofs = Proofs::default();
-    proofs.set_jwks(&jwks(&[signer.jwk(None)])).unwrap();
+    proofs
+        .set_jwks(source(), &jwks(&[signer.jwk(None)]))
+        .unwrap();
     let options = IdentityOptions {
         jwt: Some(JwtOptions {
-            jwks: JwksSource::File("keys.json".into()),
+            jwks: source(),
             claim: "sub".into(),
             algorithm: JwtAlgorithm::EdDSA,
             issuer: None,

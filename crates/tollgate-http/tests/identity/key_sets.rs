@@ -4,9 +4,12 @@ use serde_json::{Value, json};
 use tollgate_http::{JwksFault, Proofs};
 
 use crate::keys::{Signer, base64url, jwks};
+use crate::source;
 
 fn fault(keys: &[Value]) -> JwksFault {
-    Proofs::default().set_jwks(&jwks(keys)).unwrap_err()
+    Proofs::default()
+        .set_jwks(source(), &jwks(keys))
+        .unwrap_err()
 }
 
 fn with(mut key: Value, member: &str, value: Value) -> Value {
@@ -56,7 +59,7 @@ fn faults_name_their_place() {
         b"{\"keys\":{}}",
         b"{\"keys\":[]}",
     ] {
-        let fault = Proofs::default().set_jwks(text).unwrap_err();
+        let fault = Proofs::default().set_jwks(source(), text).unwrap_err();
         assert_eq!(fault.place, "", "{fault}");
     }
 }
@@ -75,15 +78,13 @@ fn keys_for_something_else_are_passed_over() {
     let proofs = Proofs::default();
     for other in &others {
         let alone = proofs
-            .set_jwks(&jwks(std::slice::from_ref(other)))
+            .set_jwks(source(), &jwks(std::slice::from_ref(other)))
             .unwrap_err();
         assert_eq!(alone.place, "", "{other}");
     }
-    assert!(!proofs.has_jwks());
     proofs
-        .set_jwks(&jwks(&[&others[..], &[good]].concat()))
+        .set_jwks(source(), &jwks(&[&others[..], &[good]].concat()))
         .unwrap();
-    assert!(proofs.has_jwks());
 }
 
 #[test]
@@ -92,13 +93,13 @@ fn a_set_has_a_bound() {
     let mut keys: Vec<Value> = (0..255).map(key).collect();
     keys.push(Signer::ed25519().jwk(None));
     let proofs = Proofs::default();
-    proofs.set_jwks(&jwks(&keys)).unwrap();
+    proofs.set_jwks(source(), &jwks(&keys)).unwrap();
     keys.push(key(999));
-    assert!(proofs.set_jwks(&jwks(&keys)).is_err());
+    assert!(proofs.set_jwks(source(), &jwks(&keys)).is_err());
     let padding = with(
         Signer::ed25519().jwk(None),
         "pad",
         json!("x".repeat(256 * 1024)),
     );
-    assert!(proofs.set_jwks(&jwks(&[padding])).is_err());
+    assert!(proofs.set_jwks(source(), &jwks(&[padding])).is_err());
 }

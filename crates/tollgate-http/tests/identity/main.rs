@@ -8,19 +8,25 @@ mod address_properties;
 mod credentials;
 mod key_sets;
 mod keys;
+mod relays;
 mod tokens;
 
 use std::net::SocketAddr;
 
 use http::request::Parts;
 use tollgate_http::{AuthFailure, Identified, Peer, Proofs, identify};
-use tollgate_policy::{IdentityOptions, Policy, compile};
+use tollgate_policy::{IdentityOptions, JwksSource, Policy, compile};
 
 /// When tests take place.
 const NOW: u64 = 1_765_411_200;
 
 fn policy(config: &str) -> Policy {
     compile(config.as_bytes()).unwrap().policy
+}
+
+/// Where the keys of tokens are.
+fn source() -> JwksSource {
+    JwksSource::File("keys.json".into())
 }
 
 /// The end of a connection without TLS.

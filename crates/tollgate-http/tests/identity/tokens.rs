@@ -8,11 +8,11 @@ use tollgate_policy::config::JwtAlgorithm;
 use tollgate_policy::{IdentityOptions, JwksSource, JwtOptions};
 
 use crate::keys::{Signer, base64url, jwks, unsigned};
-use crate::{NOW, head, peer, policy};
+use crate::{NOW, head, peer, policy, source};
 
 fn options(algorithm: JwtAlgorithm) -> JwtOptions {
     JwtOptions {
-        jwks: JwksSource::File("keys.json".into()),
+        jwks: source(),
         claim: "sub".into(),
         algorithm,
         issuer: None,
@@ -54,7 +54,9 @@ fn claims() -> Value {
 /// Proofs with one key, and that key.
 fn one_key() -> (Proofs, Signer) {
     let (proofs, signer) = (Proofs::default(), Signer::ed25519());
-    proofs.set_jwks(&jwks(&[signer.jwk(Some("k"))])).unwrap();
+    proofs
+        .set_jwks(source(), &jwks(&[signer.jwk(Some("k"))]))
+        .unwrap();
     (proofs, signer)
 }
 
@@ -80,7 +82,7 @@ fn every_algorithm_is_verified() {
     let proofs = Proofs::default();
     let keys = [Signer::rsa(), &p256, &p384, &ed25519];
     let keys: Vec<_> = keys.iter().map(|key| key.jwk(Some("k"))).collect();
-    proofs.set_jwks(&jwks(&keys)).unwrap();
+    proofs.set_jwks(source(), &jwks(&keys)).unwrap();
     for (algorithm, signer) in all {
         let header = json!({ "alg": algorithm.word(), "kid": "k", "typ": "JWT" });
         let token = signer.token(algorithm, &header, &claims());
@@ -131,7 +133,7 @@ fn a_token_that_others_made_is_verified() {
         DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSA\
         pmWQxfKTUJqPP3-Kg6NU1Q";
     let proofs = Proofs::default();
-    proofs.set_jwks(&jwks(&[key])).unwrap();
+    proofs.set_jwks(source(), &jwks(&[key])).unwrap();
     let jwt = || JwtOptions {
         claim: "iss".into(),
         ..options(JwtAlgorithm::ES256)
@@ -146,7 +148,9 @@ fn a_token_that_others_made_is_verified() {
 #[test]
 fn a_signature_of_one_padding_is_none_of_another() {
     let proofs = Proofs::default();
-    proofs.set_jwks(&jwks(&[Signer::rsa().jwk(None)])).unwrap();
+    proofs
+        .set_jwks(source(), &jwks(&[Signer::rsa().jwk(None)]))
+        .unwrap();
     for (said, done) in [
         (JwtAlgorithm::RS256, JwtAlgorithm::PS256),
         (JwtAlgorithm::PS256, JwtAlgorithm::RS256),
@@ -165,7 +169,7 @@ fn the_public_key_is_no_secret() {
     let proofs = Proofs::default();
     let jwk = Signer::rsa().jwk(Some("k"));
     let set = jwks(std::slice::from_ref(&jwk));
-    proofs.set_jwks(&set).unwrap();
+    proofs.set_jwks(source(), &set).unwrap();
     let modulus = jwk["n"].as_str().unwrap();
     let whole = jwk.to_string();
     for secret in [modulus.as_bytes(), whole.as_bytes(), &set] {
@@ -220,7 +224,10 @@ fn the_key_is_the_one_that_is_named() {
     let (one, other) = (Signer::ed25519(), Signer::ed25519());
     let proofs = Proofs::default();
     proofs
-        .set_jwks(&jwks(&[one.jwk(Some("one")), other.jwk(Some("other"))]))
+        .set_jwks(
+            source(),
+            &jwks(&[one.jwk(Some("one")), other.jwk(Some("other"))]),
+        )
         .unwrap();
     let by = |signer: &Signer, id: Value| {
         let token = signer.token(ED, &json!({ "alg": "EdDSA", "kid": id }), &claims());
@@ -239,7 +246,7 @@ fn the_key_is_the_one_that_is_named() {
         bad(TokenFault::UnknownKey)
     );
     let keys = [one.jwk(Some("one")), Signer::p256().jwk(Some("other"))];
-    proofs.set_jwks(&jwks(&keys)).unwrap();
+    proofs.set_jwks(source(), &jwks(&keys)).unwrap();
     assert_eq!(user(options(ED), &proofs, &unnamed), ann());
 }
 
@@ -252,7 +259,7 @@ fn a_key_may_be_kept_for_one_algorithm() {
     };
     let with = |keys: &[Value], algorithm: JwtAlgorithm| {
         let proofs = Proofs::default();
-        proofs.set_jwks(&jwks(keys)).unwrap();
+        proofs.set_jwks(source(), &jwks(keys)).unwrap();
         let header = json!({ "alg": algorithm.word(), "kid": "k" });
         let token = Signer::rsa().token(algorithm, &header, &claims());
         user(options(algorithm), &proofs, &token)
@@ -270,22 +277,45 @@ fn keys_that_were_replaced_prove_nothing_more() {
     let token = signed(&old, &claims());
     assert_eq!(user(options(ED), &proofs, &token), ann());
     let new = Signer::ed25519();
-    proofs.set_jwks(&jwks(&[new.jwk(Some("k"))])).unwrap();
+    proofs
+        .set_jwks(source(), &jwks(&[new.jwk(Some("k"))]))
+        .unwrap();
     assert_eq!(
         user(options(ED), &proofs, &token),
         bad(TokenFault::Signature)
     );
     assert_eq!(user(options(ED), &proofs, &signed(&new, &claims())), ann());
     // Keys that are not sound change nothing.
-    assert!(proofs.set_jwks(b"{}").is_err());
+    assert!(proofs.set_jwks(source(), b"{}").is_err());
     assert_eq!(user(options(ED), &proofs, &signed(&new, &claims())), ann());
+}
+
+#[test]
+fn keys_of_another_place_prove_nothing() {
+    let (proofs, signer) = one_key();
+    let token = signed(&signer, &claims());
+    for other in [
+        JwksSource::File("other.json".into()),
+        JwksSource::Url("keys.json".into()),
+    ] {
+        let moved = JwtOptions {
+            jwks: other.clone(),
+            ..options(ED)
+        };
+        let nothing = Err(AuthFailure::NoProofs);
+        assert_eq!(user(moved.clone(), &proofs, &token), nothing);
+        assert_eq!(user(options(ED), &proofs, &token), ann());
+        let (proofs, keys) = (Proofs::default(), jwks(&[signer.jwk(Some("k"))]));
+        proofs.set_jwks(other, &keys).unwrap();
+        assert_eq!(user(moved, &proofs, &token), ann());
+        assert_eq!(user(options(ED), &proofs, &token), nothing);
+    }
 }
 
 #[test]
 fn without_keys_nothing_can_be_said() {
     let token = signed(&Signer::ed25519(), &claims());
     let proofs = Proofs::default();
-    assert!(!proofs.has_jwks());
     assert_eq!(
         user(options(ED), &proofs, &token),
         Err(AuthFailure::NoProofs)

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{Compiler, word};
-use crate::config::{self, Algorithm, File, RateLimit};
+use crate::config::{self, Algorithm, File, RateLimit, Spanned};
 use crate::policy::Strategy;
 
 const DEFAULT_MAX_WAIT: Duration = Duration::from_secs(1);
@@ -38,9 +38,25 @@ impl Compiler {
                 upstream: written
                     .degrade
                     .as_ref()
-                    .and_then(|degrade| self.named_upstream(&degrade.upstream, file)),
+                    .and_then(|degrade| self.cheaper_upstream(&degrade.upstream, file)),
             },
         }
+    }
+
+    /// Where degraded requests go. What they are charged is settled before it is known that they go there.
+    fn cheaper_upstream(&mut self, name: &Spanned<String>, file: &File) -> Option<usize> {
+        let index = self.named_upstream(name, file)?;
+        let (_, upstream) = file.upstreams.get(index)?;
+        if upstream.rate_limit.is_some() || !upstream.rate_limits.is_empty() {
+            let message = format!(
+                "the upstream `{}` has limits of its own, which degraded requests would not be charged by",
+                name.value
+            );
+            let hint =
+                "remove its limits, or name an upstream without any: two may have the same `url`";
+            self.fault(&name.place, message, hint);
+        }
+        Some(index)
     }
 
     fn queue(&mut self, written: &RateLimit) -> Strategy {

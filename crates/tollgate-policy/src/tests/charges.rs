@@ -16,6 +16,7 @@ const PATH: Facts<'static> = Facts {
     ip_is_proxy: false,
     method: Some("GET"),
     path: Some("/a"),
+    path_is_kept: false,
     cost: 1,
 };
 

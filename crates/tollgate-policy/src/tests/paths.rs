@@ -3,7 +3,7 @@
 use super::{policy, route_of_path};
 use crate::PathFault::{
     self, Backslash, BadEscape, Control, DoubledSlash, EncodedSlash, Fragment, Parameters,
-    Relative, TooLong,
+    Relative, TooLong, Unresolved,
 };
 use crate::{Facts, MAX_PATH, Policy, Rejection};
 
@@ -266,4 +266,55 @@ routes: [{ match: /files/a%2fB }, { match: /x/é }, { match: /y/%C3%a9 }, { matc
     ];
     assert_routes(&policy(text), &table);
     assert_eq!(route_of_path(&policy(text), "/files/a/b"), Ok(None));
+}
+
+#[test]
+fn what_is_served_as_it_was_sent() {
+    const UNRESOLVED: Result<&str, PathFault> = Err(Unresolved);
+    let policy = policy(ROUTES);
+    for (path, expected) in [
+        ("/v1/chat/completions", CHAT),
+        ("/v1/chat/completions/", CHAT),
+        ("/v1/chat/completions?a=//..", CHAT),
+        ("/v1/chat/.completions..", REST),
+        ("/", REST),
+        // Another route, if something stays that we resolve.
+        ("/v1/x/../chat/completions", UNRESOLVED),
+        ("/v1/%2e/chat/completions", UNRESOLVED),
+        ("/v1/chat/completions/.", UNRESOLVED),
+        ("/v1/chat/completions/x/..", UNRESOLVED),
+        ("//v1/chat/completions", UNRESOLVED),
+        ("/v1//chat/completions", UNRESOLVED),
+        ("/v1/chat/completions//", UNRESOLVED),
+        ("/admin/../x", UNRESOLVED),
+        ("/x/../admin", UNRESOLVED),
+        ("//admin", UNRESOLVED),
+        ("/api/7/../orders", REST),
+        ("/api//orders", UNRESOLVED),
+        ("/api/./orders", UNRESOLVED),
+        ("/api/x/../7/orders", UNRESOLVED),
+        // Only if one of the two stays.
+        ("/api//../orders", UNRESOLVED),
+        ("/api/x//../orders", Err(DoubledSlash)),
+        // The same route whatever stays.
+        ("/admin/x/../y", ADMIN),
+        ("/admin//x/./y", ADMIN),
+        ("/x//y/../z", REST),
+        ("//", REST),
+        ("/..", REST),
+        // Parameters may hide what is to be resolved.
+        ("/admin/..;a/y", Err(Parameters)),
+        ("/admin/x/..;a/y", ADMIN),
+        ("/x/;a/y", REST),
+    ] {
+        let facts = Facts {
+            path: Some(path),
+            path_is_kept: true,
+            ..Facts::default()
+        };
+        let request = policy.request(&facts);
+        let route = request.map(|request| request.route());
+        let expected = expected.map(Some).map_err(Rejection::Path);
+        assert_eq!(route, expected, "{path:?}");
+    }
 }

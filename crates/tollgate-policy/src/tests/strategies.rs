@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tollgate_core::Charge;
 
 use super::{assert_faults, policy};
 use crate::{Facts, Policy, Strategy};
@@ -241,20 +242,20 @@ routes: [{ match: /**, upstream: app, cost: 2 }]
     let owned = {
         let charges = policy.request(&facts).unwrap().charges();
         assert_eq!(charges.asked(), 4);
+        let costs: Vec<_> = charges.iter().map(|(_, _, charge)| charge.cost).collect();
+        assert_eq!(costs, [8, 0, 24]);
         let owned = charges.to_owned();
-        for (one, other) in charges.iter().zip(owned.iter(&policy)) {
+        for (one, other) in charges.iter().zip(owned.units(&policy)) {
             assert_eq!(one.0, other.0);
-            assert_eq!(format!("{:?}", one.2), format!("{:?}", other.2));
             assert!(std::ptr::eq(one.1, other.1));
+            let cost = one.2.cost;
+            assert_eq!(
+                format!("{:?}", one.2),
+                format!("{:?}", Charge { cost, ..other.2 })
+            );
         }
-        assert_eq!(owned.iter(&policy).count(), charges.iter().len());
         owned
     };
-    let costs: Vec<_> = owned
-        .iter(&policy)
-        .map(|(_, _, charge)| charge.cost)
-        .collect();
-    assert_eq!(costs, [8, 0, 24]);
     let units: Vec<_> = owned
         .units(&policy)
         .map(|(_, _, charge)| charge.cost)
@@ -262,5 +263,34 @@ routes: [{ match: /**, upstream: app, cost: 2 }]
     assert_eq!(units, [2, 0, 6]);
     // Another policy has none of these limits; it is no reason to panic.
     let other = super::policy("");
-    assert!(owned.iter(&other).count() <= 3);
+    assert!(owned.units(&other).count() <= 3);
+}
+
+#[test]
+fn degraded_requests_go_where_nothing_more_is_charged() {
+    const HINT: &str =
+        "remove its limits, or name an upstream without any: two may have the same `url`";
+    let fault = |place: &str, name: &str| {
+        format!(
+            "{place}: the upstream `{name}` has limits of its own, which degraded requests would not be \
+             charged by; {HINT}"
+        )
+    };
+    let faults = [
+        fault("7:72: limits.a.degrade.upstream", "one"),
+        fault("8:72: limits.b.degrade.upstream", "many"),
+    ];
+    assert_faults(
+        "
+upstreams:
+  free: { url: http://a }
+  one: { url: http://a, rate_limit: { sustained: { rate: 1 } } }
+  many: { url: http://a, rate_limits: { x: { sustained: { rate: 1 } } } }
+limits:
+  a: { sustained: { rate: 1 }, strategy: degrade, degrade: { upstream: one } }
+  b: { sustained: { rate: 1 }, strategy: degrade, degrade: { upstream: many } }
+  c: { sustained: { rate: 1 }, strategy: degrade, degrade: { upstream: free } }
+",
+        &faults.each_ref().map(String::as_str),
+    );
 }

@@ -11,7 +11,7 @@ use http::uri::PathAndQuery;
 use http::{Method, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Bytes;
-use tollgate_http::{Asker, Peer, Problem, identity_headers, problem_response};
+use tollgate_http::{Asker, DEGRADED, Peer, Problem, identity_headers, problem_response};
 use tollgate_tower::{Admitted, Gate};
 
 /// A kind of proxy.
@@ -32,8 +32,6 @@ const FORWARDED_METHOD: HeaderName = HeaderName::from_static("x-forwarded-method
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 /// What nginx is to answer: it can be told of a refusal by 401 and 403 only.
 const STATUS: HeaderName = HeaderName::from_static("x-tollgate-status");
-/// The request is to be served more cheaply.
-const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
 const ENVOY: &str = "/auth/envoy";
 
 impl Proxy {
@@ -113,7 +111,7 @@ fn allow(admitted: Admitted) -> Response<Full<Bytes>> {
         let yes = HeaderValue::from_static("true");
         response.headers_mut().insert(DEGRADED, yes);
     }
-    response.headers_mut().extend(admitted.headers);
+    admitted.headers.write_to(response.headers_mut());
     response
 }
 

@@ -1,5 +1,6 @@
 //! The connections of a door: how many, for how long, and how they end.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -16,25 +17,19 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use super::patience::Patient;
 
 /// What answers the requests of a door.
 pub(crate) trait Door: Send + Sync + 'static {
-    /// Answers one request of a connection from `peer`.
+    /// Answers one request of a connection from `peer`. Dropped when the client goes.
     fn answer(
         &self,
         peer: SocketAddr,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
-
-    /// Whether an answer has to be worked out to its end though the client has gone: where half of it
-    /// would have to be undone.
-    fn finishes(&self) -> bool {
-        false
-    }
 }
 
 /// The bounds of a door.
@@ -119,10 +114,8 @@ async fn converse<D: Door>(
     let service = service_fn(|request| {
         let door = door.clone();
         async move {
-            if !door.finishes() {
-                return Ok::<_, JoinError>(door.answer(peer, request).await);
-            }
-            tokio::spawn(async move { door.answer(peer, request).await }).await
+            let answer = door.answer(peer, request).await;
+            Ok::<_, Infallible>(answer)
         }
     });
     let stream = Patient::new(stream, limits.write_timeout);

@@ -7,6 +7,8 @@ mod body;
 pub(crate) mod listener;
 mod patience;
 pub(crate) mod reply;
+#[cfg(test)]
+mod tests;
 pub(crate) mod token;
 
 pub(crate) use listener::Limits;

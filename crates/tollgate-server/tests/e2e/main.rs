@@ -15,6 +15,7 @@ mod buckets;
 mod bytes;
 mod cli;
 mod cli_check;
+mod client_answers;
 mod connections;
 mod decision;
 mod drain;

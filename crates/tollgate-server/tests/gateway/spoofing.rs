@@ -186,6 +186,22 @@ fn what_is_forwarded_is_what_was_limited() {
 }
 
 #[test]
+fn what_becomes_too_long_to_forward_is_not_forwarded_as_it_came() {
+    let upstream = Upstream::start();
+    let gated = with_routes(&upstream);
+    // Written out, a brace takes three bytes.
+    let braces = "{".repeat(7000);
+    let before = upstream.count();
+    for query in [50_000, 44_000, 20_000] {
+        let target = format!("/x/../other/{braces}?{}", "a".repeat(query));
+        let answer = gated.get(&target, &[]);
+        let fits = query + 3 * braces.len() < 65_000;
+        assert_eq!(answer.status, if fits { 200 } else { 414 }, "{query}");
+    }
+    assert_eq!(upstream.count(), before + 1);
+}
+
+#[test]
 fn every_way_to_write_a_path_is_limited_alike() {
     let upstream = Upstream::start();
     let gated = with_routes(&upstream);

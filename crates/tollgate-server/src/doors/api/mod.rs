@@ -1,6 +1,7 @@
 //! The decision API: facts in JSON, decisions in JSON.
 
 mod answer;
+mod checks;
 mod question;
 
 use std::net::SocketAddr;
@@ -11,13 +12,11 @@ use http::header::{AUTHORIZATION, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use serde_json::value::RawValue;
-use tollgate_engine::{Active, Decision, Engine};
-use tollgate_http::{Problem, Told, rejected, status};
+use tollgate_engine::Engine;
+use tollgate_http::Problem;
 use tollgate_tower::Gate;
 
-use self::answer::{Answer, BatchAnswer};
-use self::question::{BatchQuestion, Question};
+use self::checks::Checks;
 use super::auth::Proxy;
 use super::listener::Door;
 use super::{body, reply, token};
@@ -28,10 +27,6 @@ use crate::server::Access;
 const MAX_CHECK_BYTES: usize = 64 * 1024;
 /// The longest body of a batch.
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
-/// The most checks in a batch.
-const MAX_BATCH: usize = 1000;
-/// What a body is said not to be.
-const CHECK: &str = "a check";
 
 pub(crate) struct Api {
     pub(crate) engine: Arc<Engine>,
@@ -41,7 +36,7 @@ pub(crate) struct Api {
     pub(crate) access: Access,
     /// How long a client may take over a body.
     pub(crate) body_timeout: Duration,
-    /// A decision is made to its end once it was begun.
+    /// A check is made to its end once it was begun.
     pub(crate) finishes: bool,
 }
 
@@ -55,10 +50,6 @@ enum Reader {
 }
 
 impl Door for Api {
-    fn finishes(&self) -> bool {
-        self.finishes
-    }
-
     async fn answer(&self, peer: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
         match self.route(peer, request).await {
             Ok(response) => response,
@@ -108,77 +99,27 @@ impl Api {
             MAX_CHECK_BYTES
         };
         let text = body::read(request.into_body(), max, self.body_timeout).await?;
-        if batch {
-            self.check_batch(&text).await
-        } else {
-            self.check(&text, reader).await
-        }
-    }
-
-    async fn check(&self, text: &[u8], reader: Reader) -> Result<Response<Full<Bytes>>, Problem> {
-        let question: Question<'_> = body::read_object(text, CHECK)?;
-        let active = self.engine.active();
-        let decision = self.decide(&active, &question).await?;
-        let told = Told::new(&decision, active.policy().response());
-        let mut response = match reader {
-            Reader::Caller => {
-                reply::json(status(&decision), "application/json", &Answer::new(&told))
-            }
-            Reader::Client if decision.allowed => Response::new(Full::default()),
-            Reader::Client => {
-                let (media_type, body) = told.refusal();
-                reply::json(status(&decision), media_type, &body)
+        let checks = Checks {
+            engine: self.engine.clone(),
+            metrics: self.metrics.clone(),
+        };
+        let checked = async move {
+            match batch {
+                true => checks.batch(&text).await,
+                false => checks.one(&text, reader).await,
             }
         };
-        told.write_headers(response.headers_mut());
-        Ok(response)
-    }
-
-    /// Every item is decided by itself, in order, all under the same policy.
-    async fn check_batch(&self, text: &[u8]) -> Result<Response<Full<Bytes>>, Problem> {
-        let batch: BatchQuestion<'_> = body::read_object(text, CHECK)?;
-        if batch.checks.len() > MAX_BATCH {
-            return Err(Problem::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                format!("A batch has at most {MAX_BATCH} checks. Send several."),
-            ));
+        // What was begun is made to its end where it has to be, but nobody who has gone waits.
+        let checked = match self.finishes {
+            true => tokio::spawn(checked)
+                .await
+                .unwrap_or_else(|_| Err(broken())),
+            false => checked.await,
+        }?;
+        if let Some(wait) = checked.wait {
+            tokio::time::sleep(wait).await;
         }
-        let active = self.engine.active();
-        let options = active.policy().response();
-        let mut results = BatchAnswer::with_capacity(batch.checks.len());
-        for item in batch.checks {
-            match self.check_item(&active, item).await {
-                Ok(decision) => results.push(&Told::new(&decision, options)),
-                Err(problem) => results.push_problem(&problem),
-            }
-        }
-        Ok(reply::reply(
-            StatusCode::OK,
-            "application/json",
-            results.finish(),
-        ))
-    }
-
-    async fn check_item<'p>(
-        &self,
-        active: &'p Active,
-        item: &'p RawValue,
-    ) -> Result<Decision<'p>, Problem> {
-        let question: Question<'p> = body::read_object(item.get().as_bytes(), CHECK)?;
-        self.decide(active, &question).await
-    }
-
-    async fn decide<'p>(
-        &self,
-        active: &'p Active,
-        question: &Question<'_>,
-    ) -> Result<Decision<'p>, Problem> {
-        let facts = question.facts()?;
-        let start = self.engine.clock().now();
-        let decided = self.engine.check(active, &facts, question.mode()).await;
-        let micros = self.engine.clock().now().micros_since(start);
-        self.metrics.decided(micros);
-        decided.map_err(|rejection| rejected(&rejection))
+        Ok(checked.response)
     }
 }
 
@@ -196,6 +137,12 @@ impl Access {
         let bears = |token: &String| token::bears(authorization, token);
         self.token.as_ref().is_some_and(bears)
     }
+}
+
+/// The task that decided has died.
+fn broken() -> Problem {
+    let detail = "The check could not be made.";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
 }
 
 fn reader(query: Option<&str>, batch: bool) -> Result<Reader, Problem> {
