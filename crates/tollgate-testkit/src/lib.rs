@@ -1,8 +1,9 @@
 //! Test support for Tollgate's crates: the oracle, the manual clock, the store conformance suite, Redis processes, programs
-//! of others, an upstream and faults of the network.
+//! of others, an upstream, certificates and faults of the network.
 //!
 //! Nothing here is published, and nothing here is used outside tests.
 
+pub mod certificates;
 pub mod clock;
 pub mod conformance;
 pub mod fault;

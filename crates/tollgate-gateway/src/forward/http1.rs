@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use http::{Request, Response, Version};
 use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::task::unconstrained;
@@ -48,6 +49,18 @@ pub(super) enum Failure {
     NotSent(Box<Request<RequestBody>>, ForwardError),
     /// It has been, or may have been.
     Failed(ForwardError),
+}
+
+impl Failure {
+    /// What an error of a connection means for the request that it was to take.
+    pub(super) fn of(mut error: TrySendError<Request<RequestBody>>, patience: &Patience) -> Self {
+        let reason = patience.explain(error.error());
+        tracing::debug!(error = %error.error(), "no answer of an upstream");
+        match error.take_message() {
+            Some(request) => Self::NotSent(Box::new(request), reason),
+            None => Self::Failed(reason),
+        }
+    }
 }
 
 impl Http1 {
@@ -97,14 +110,7 @@ impl Http1 {
                 self.may_be_reused = response.version() != Version::HTTP_10;
                 Ok(response)
             }
-            Ok(Err(mut error)) => {
-                let reason = patience.explain(error.error());
-                tracing::debug!(error = %error.error(), "no answer of an upstream");
-                Err(match error.take_message() {
-                    Some(request) => Failure::NotSent(Box::new(request), reason),
-                    None => Failure::Failed(reason),
-                })
-            }
+            Ok(Err(error)) => Err(Failure::of(error, patience)),
             Err(error) => Err(Failure::Failed(error)),
         }
     }

@@ -155,14 +155,7 @@ impl Http2 {
                 self.load.answers.fetch_add(1, Ordering::Relaxed);
                 Ok(response)
             }
-            Ok(Err(mut error)) => {
-                let reason = patience.explain(error.error());
-                tracing::debug!(error = %error.error(), "no answer of an upstream");
-                Err(match error.take_message() {
-                    Some(request) => Failure::NotSent(Box::new(request), reason),
-                    None => Failure::Failed(reason),
-                })
-            }
+            Ok(Err(error)) => Err(Failure::of(error, patience)),
             Err(error) => Err(Failure::Failed(error)),
         }
     }

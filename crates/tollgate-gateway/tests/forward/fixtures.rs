@@ -15,8 +15,16 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, mpsc};
 use tollgate_gateway::{ForwardError, Forwarder, UpstreamBody};
 use tollgate_policy::{HostHeader, Protocol, Target, Upstream, UpstreamTls};
+
+use crate::script::Script;
+
+/// The length of a long body.
+pub(crate) const LONG: usize = 64 << 20;
+/// What of it may be on the way: buffers of ours, and of the sockets on both sides.
+pub(crate) const UNDER_WAY: usize = 16 << 20;
 
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;
 
@@ -47,40 +55,32 @@ where
     F: Fn(Request<Incoming>) -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Answer> + Send + 'static,
 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let seen = Seen::default();
-    let counted = seen.clone();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            counted.connections.fetch_add(1, Ordering::SeqCst);
-            let handler = handler.clone();
-            let counted = counted.clone();
-            let service = service_fn(move |request| {
-                counted.request();
-                let answer = handler(request);
-                async move { Ok::<_, Infallible>(answer.await) }
-            });
-            tokio::spawn(async move {
-                let io = TokioIo::new(stream);
-                match protocol {
-                    Protocol::Http1 => {
-                        let _ = hyper::server::conn::http1::Builder::new()
-                            .half_close(true)
-                            .serve_connection(io, service)
-                            .with_upgrades()
-                            .await;
-                    }
-                    Protocol::Http2 => {
-                        let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-                            .serve_connection(io, service)
-                            .await;
-                    }
+    raw(move |stream, seen| {
+        let handler = handler.clone();
+        let service = service_fn(move |request| {
+            seen.request();
+            let answer = handler(request);
+            async move { Ok::<_, Infallible>(answer.await) }
+        });
+        async move {
+            let io = TokioIo::new(stream);
+            match protocol {
+                Protocol::Http1 => {
+                    let _ = hyper::server::conn::http1::Builder::new()
+                        .half_close(true)
+                        .serve_connection(io, service)
+                        .with_upgrades()
+                        .await;
                 }
-            });
+                Protocol::Http2 => {
+                    let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                        .serve_connection(io, service)
+                        .await;
+                }
+            }
         }
-    });
-    (address, seen)
+    })
+    .await
 }
 
 /// A server that does with each connection what it is told.
@@ -150,6 +150,13 @@ pub(crate) fn upstream(addresses: &[SocketAddr]) -> Upstream {
     }
 }
 
+/// An upstream of servers that speak this.
+pub(crate) fn speaking(protocol: Protocol, addresses: &[SocketAddr]) -> Upstream {
+    let mut upstream = upstream(addresses);
+    upstream.protocol = protocol;
+    upstream
+}
+
 pub(crate) fn get(path: &str) -> Request<Empty<Bytes>> {
     Request::get(path)
         .header("host", "client.test")
@@ -171,6 +178,83 @@ where
     let (parts, body) = response.into_parts();
     let body = body.collect().await?.to_bytes();
     Ok(Response::from_parts(parts, body))
+}
+
+/// The next piece of a body.
+pub(crate) async fn piece(body: &mut UpstreamBody) -> Bytes {
+    let frame = body.frame().await.unwrap().unwrap();
+    frame.into_data().unwrap()
+}
+
+/// The rest of an answer of which `half` has come.
+pub(crate) async fn behind_half(upstream: Upstream) -> UpstreamBody {
+    let upstream = Arc::new(upstream);
+    let response = Forwarder::new().forward(&upstream, get("/")).await.unwrap();
+    let mut body = response.into_body();
+    assert_eq!(piece(&mut body).await, "half");
+    body
+}
+
+/// Waits until a count does not grow any more, and gives it.
+pub(crate) async fn settled(count: &AtomicUsize) -> usize {
+    let mut before = usize::MAX;
+    while before != count.load(Ordering::SeqCst) {
+        before = count.load(Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    before
+}
+
+/// Sends a long body to a server that does not read it until no more of it is taken from the client.
+pub(crate) async fn upload_to_a_slow_server(protocol: Protocol) {
+    let go = Arc::new(Notify::new());
+    let inside = go.clone();
+    let (address, _) = serve(protocol, move |request| {
+        let go = inside.clone();
+        async move {
+            go.notified().await;
+            let mut body = request.into_body();
+            let mut length = 0;
+            while let Some(frame) = body.frame().await {
+                length += frame.unwrap().into_data().unwrap().len();
+            }
+            text(length.to_string())
+        }
+    })
+    .await;
+    let taken = Arc::new(AtomicUsize::new(0));
+    let body = Script::zeros(LONG, taken.clone());
+    let upstream = Arc::new(speaking(protocol, &[address]));
+    let sent = tokio::spawn(async move {
+        let request = Request::post("/").body(body).unwrap();
+        fetch(&Forwarder::new(), &upstream, request).await
+    });
+    until("some of it taken", || taken.load(Ordering::SeqCst) > 0).await;
+    let before = settled(&taken).await;
+    assert!(before < UNDER_WAY, "{before} bytes taken from the client");
+    go.notify_one();
+    let response = sent.await.unwrap().unwrap();
+    assert_eq!(response.body(), &LONG.to_string());
+}
+
+/// Sends pieces to a server that sends them back, each when the one before is back; gives the rest of the answer.
+pub(crate) async fn echo_piece_by_piece(protocol: Protocol) -> UpstreamBody {
+    let (address, _) = serve(protocol, |request| async move {
+        let body = request.into_body().map_err(std::io::Error::other);
+        Response::new(body.boxed_unsync())
+    })
+    .await;
+    let (sender, receiver) = mpsc::channel(1);
+    let upstream = Arc::new(speaking(protocol, &[address]));
+    let request = Request::post("/").body(Script::channel(receiver)).unwrap();
+    let response = Forwarder::new().forward(&upstream, request).await.unwrap();
+    let mut body = response.into_body();
+    for round in 0..100 {
+        let sent = Bytes::from(format!("piece {round}"));
+        sender.send(sent.clone()).await.unwrap();
+        assert_eq!(piece(&mut body).await, sent);
+    }
+    body
 }
 
 /// Waits until a condition holds; a test that waits for ten seconds has failed.

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tollgate_gateway::Forwarder;
 use tollgate_policy::{Protocol, Upstream};
 
-use crate::fixtures::{Seen, raw, read_head, serve, text, until, upstream, write};
+use crate::fixtures::{Seen, raw, read_head, serve, speaking, text, until, upstream, write};
 
 /// A server that forwards all it gets.
 async fn front(protocol: Protocol, upstream: Upstream) -> SocketAddr {
@@ -38,6 +38,12 @@ async fn front(protocol: Protocol, upstream: Upstream) -> SocketAddr {
     })
     .await;
     address
+}
+
+/// A client of a server that forwards to this address.
+async fn client_before(address: SocketAddr) -> TcpStream {
+    let front = front(Protocol::Http1, upstream(&[address])).await;
+    TcpStream::connect(front).await.unwrap()
 }
 
 /// Sends bytes as a client, and reads until the answer is as expected or the connection ends.
@@ -72,8 +78,7 @@ async fn an_upgrade_joins_both_sides_until_both_have_ended() {
         seen.request();
     })
     .await;
-    let front = front(Protocol::Http1, upstream(&[address])).await;
-    let mut client = TcpStream::connect(front).await.unwrap();
+    let mut client = client_before(address).await;
     let head = "GET /chat HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: echo\r\n\r\n";
     let answer = talk(&mut client, head, "hello ").await;
     assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
@@ -132,6 +137,24 @@ async fn an_upgrade_that_is_declined_is_an_answer_and_one_that_stands_still_ends
 const EXPECTING: &str =
     "POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 4\r\n\r\n";
 
+/// Reads the body that such a head announces, and answers `fine`.
+async fn take_body(mut stream: TcpStream) {
+    let mut body = [0; 4];
+    stream.read_exact(&mut body).await.unwrap();
+    assert_eq!(&body, b"body");
+    let answer = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfine";
+    write(&mut stream, answer).await;
+    read_head(&mut stream).await;
+}
+
+/// Sends such a head, and the body once it is told to go on.
+async fn send_body_when_told(mut client: TcpStream) {
+    let told = talk(&mut client, EXPECTING, "\r\n\r\n").await;
+    assert_eq!(told, "HTTP/1.1 100 Continue\r\n\r\n");
+    let answer = talk(&mut client, "body", "fine").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+}
+
 #[tokio::test]
 async fn a_client_is_told_to_go_on_when_the_upstream_says_so() {
     let (address, _) = raw(|mut stream, _| async move {
@@ -142,23 +165,10 @@ async fn a_client_is_told_to_go_on_when_the_upstream_says_so() {
             "a body that nobody asked for: {head}"
         );
         write(&mut stream, "HTTP/1.1 100 Continue\r\n\r\n").await;
-        let mut body = [0; 4];
-        stream.read_exact(&mut body).await.unwrap();
-        assert_eq!(&body, b"body");
-        write(
-            &mut stream,
-            "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfine",
-        )
-        .await;
-        read_head(&mut stream).await;
+        take_body(stream).await;
     })
     .await;
-    let front = front(Protocol::Http1, upstream(&[address])).await;
-    let mut client = TcpStream::connect(front).await.unwrap();
-    let told = talk(&mut client, EXPECTING, "\r\n\r\n").await;
-    assert_eq!(told, "HTTP/1.1 100 Continue\r\n\r\n");
-    let answer = talk(&mut client, "body", "fine").await;
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    send_body_when_told(client_before(address).await).await;
 }
 
 #[tokio::test]
@@ -186,25 +196,10 @@ async fn a_client_is_not_told_to_go_on_where_the_upstream_refuses() {
 async fn an_upstream_that_does_not_know_the_question_gets_the_body() {
     let (address, _) = raw(|mut stream, _| async move {
         read_head(&mut stream).await;
-        let mut body = [0; 4];
-        stream.read_exact(&mut body).await.unwrap();
-        write(
-            &mut stream,
-            "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfine",
-        )
-        .await;
-        read_head(&mut stream).await;
+        take_body(stream).await;
     })
     .await;
-    let front = front(Protocol::Http1, upstream(&[address])).await;
-    let mut client = TcpStream::connect(front).await.unwrap();
-    let told = talk(&mut client, EXPECTING, "\r\n\r\n").await;
-    assert_eq!(told, "HTTP/1.1 100 Continue\r\n\r\n");
-    assert!(
-        talk(&mut client, "body", "fine")
-            .await
-            .starts_with("HTTP/1.1 200 OK\r\n")
-    );
+    send_body_when_told(client_before(address).await).await;
 }
 
 /// A server that tells whether it saw the end of a request in chunks.
@@ -232,8 +227,7 @@ const CHUNKED: &str =
 #[tokio::test]
 async fn a_bad_chunk_is_the_clients_fault_and_not_an_end() {
     let (address, seen, complete) = watcher().await;
-    let front = front(Protocol::Http1, upstream(&[address])).await;
-    let mut client = TcpStream::connect(front).await.unwrap();
+    let mut client = client_before(address).await;
     let answer = talk(&mut client, &format!("{CHUNKED}nonsense\r\n"), "\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     until("the connection closed", || seen.requests() == 1).await;
@@ -243,8 +237,7 @@ async fn a_bad_chunk_is_the_clients_fault_and_not_an_end() {
 #[tokio::test]
 async fn a_client_that_goes_takes_its_request_with_it() {
     let (address, seen, complete) = watcher().await;
-    let front = front(Protocol::Http1, upstream(&[address])).await;
-    let mut client = TcpStream::connect(front).await.unwrap();
+    let mut client = client_before(address).await;
     write(&mut client, CHUNKED).await;
     until("it is on its way", || seen.connections() == 1).await;
     drop(client);
@@ -264,8 +257,7 @@ async fn an_old_client_has_its_answer_without_chunks() {
         read_head(&mut stream).await;
     })
     .await;
-    let front = front(Protocol::Http1, upstream(&[address])).await;
-    let mut client = TcpStream::connect(front).await.unwrap();
+    let mut client = client_before(address).await;
     let answer = talk(&mut client, "GET / HTTP/1.0\r\n\r\n", "good").await;
     assert!(answer.starts_with("HTTP/1.0 200 OK\r\n"), "{answer}");
     assert!(answer.ends_with("\r\n\r\ngood"), "{answer}");
@@ -288,9 +280,7 @@ async fn either_version_is_forwarded_to_either() {
             text(format!("{said} {}", body.len()))
         })
         .await;
-        let mut upstream = upstream(&[address]);
-        upstream.protocol = inner;
-        let front = front(outer, upstream).await;
+        let front = front(outer, speaking(inner, &[address])).await;
         let io = TokioIo::new(TcpStream::connect(front).await.unwrap());
         let body = Full::new(Bytes::from(vec![1; 100_000]));
         let response = match outer {

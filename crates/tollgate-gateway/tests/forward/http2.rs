@@ -9,17 +9,18 @@ use http::{HeaderMap, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tollgate_gateway::{ForwardError, Forwarder};
 use tollgate_policy::{HostHeader, Protocol, Upstream};
 
-use crate::fixtures::{fetch, get, raw, serve, text, until, upstream};
-use crate::script::{Channel, Script, Step, Zeros};
+use crate::fixtures::{
+    behind_half, echo_piece_by_piece, fetch, get, raw, serve, speaking, text, until,
+    upload_to_a_slow_server,
+};
+use crate::script::{Script, Step};
 
 fn http2(addresses: &[std::net::SocketAddr]) -> Upstream {
-    let mut upstream = upstream(addresses);
-    upstream.protocol = Protocol::Http2;
-    upstream
+    speaking(Protocol::Http2, addresses)
 }
 
 #[tokio::test]
@@ -102,63 +103,13 @@ async fn trailers_go_both_ways_as_grpc_needs_them() {
 
 #[tokio::test]
 async fn both_directions_flow_at_once() {
-    let (address, _) = serve(Protocol::Http2, |request| async move {
-        let body = request.into_body().map_err(std::io::Error::other);
-        Response::new(body.boxed_unsync())
-    })
-    .await;
-    let (sender, receiver) = mpsc::channel(1);
-    let upstream = Arc::new(http2(&[address]));
-    let request = Request::post("/").body(Channel(receiver)).unwrap();
-    let response = Forwarder::new().forward(&upstream, request).await.unwrap();
-    let mut body = response.into_body();
-    for round in 0..100 {
-        let piece = Bytes::from(format!("piece {round}"));
-        sender.send(piece.clone()).await.unwrap();
-        let echoed = body.frame().await.unwrap().unwrap().into_data().unwrap();
-        assert_eq!(echoed, piece);
-    }
-    drop(sender);
-    assert!(body.collect().await.unwrap().to_bytes().is_empty());
+    let rest = echo_piece_by_piece(Protocol::Http2).await;
+    assert!(rest.collect().await.unwrap().to_bytes().is_empty());
 }
 
 #[tokio::test]
 async fn an_upload_waits_for_a_slow_server() {
-    const LONG: usize = 64 << 20;
-    let go = Arc::new(Notify::new());
-    let inside = go.clone();
-    let (address, _) = serve(Protocol::Http2, move |request| {
-        let go = inside.clone();
-        async move {
-            go.notified().await;
-            let mut body = request.into_body();
-            let mut length = 0;
-            while let Some(frame) = body.frame().await {
-                length += frame.unwrap().into_data().unwrap().len();
-            }
-            text(length.to_string())
-        }
-    })
-    .await;
-    let taken = Arc::new(AtomicUsize::new(0));
-    let body = Zeros {
-        left: LONG,
-        taken: taken.clone(),
-    };
-    let upstream = Arc::new(http2(&[address]));
-    let sent = tokio::spawn(async move {
-        let request = Request::post("/").body(body).unwrap();
-        fetch(&Forwarder::new(), &upstream, request).await
-    });
-    until("some of it taken", || taken.load(Ordering::SeqCst) > 0).await;
-    let mut before = usize::MAX;
-    while before != taken.load(Ordering::SeqCst) {
-        before = taken.load(Ordering::SeqCst);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert!(before < 16 << 20, "{before} bytes taken from the client");
-    go.notify_one();
-    assert_eq!(sent.await.unwrap().unwrap().body(), &LONG.to_string());
+    upload_to_a_slow_server(Protocol::Http2).await;
 }
 
 #[tokio::test]
@@ -280,15 +231,7 @@ async fn an_answer_that_stands_still_is_given_up() {
     .await;
     let mut upstream = http2(&[address]);
     upstream.idle_timeout = Duration::from_millis(300);
-    let response = Forwarder::new()
-        .forward(&Arc::new(upstream), get("/"))
-        .await
-        .unwrap();
-    let mut body = response.into_body();
-    assert_eq!(
-        body.frame().await.unwrap().unwrap().into_data().unwrap(),
-        "half"
-    );
+    let body = behind_half(upstream).await;
     assert_eq!(body.collect().await.unwrap_err(), ForwardError::Stalled);
 }
 

@@ -21,20 +21,71 @@ pub(crate) enum Step {
     Hang,
 }
 
-/// A body that takes one step after the other.
+type Polled = Poll<Option<io::Result<Frame<Bytes>>>>;
+
+/// A body that a function makes, one piece at a time.
 pub(crate) struct Script {
-    steps: std::vec::IntoIter<Step>,
-    waiting: Option<Pin<Box<Sleep>>>,
+    next: Box<dyn FnMut(&mut Context<'_>) -> Polled + Send>,
     length: Option<u64>,
 }
 
 impl Script {
-    pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+    fn of(next: impl FnMut(&mut Context<'_>) -> Polled + Send + 'static) -> Self {
         Self {
-            steps: steps.into_iter().collect::<Vec<_>>().into_iter(),
-            waiting: None,
+            next: Box::new(next),
             length: None,
         }
+    }
+
+    /// One step after the other.
+    pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+        let mut steps = steps.into_iter().collect::<Vec<_>>().into_iter();
+        let mut waiting: Option<Pin<Box<Sleep>>> = None;
+        Self::of(move |cx| {
+            loop {
+                if let Some(wait) = &mut waiting {
+                    if wait.as_mut().poll(cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                    waiting = None;
+                }
+                let time = match steps.next() {
+                    None => return Poll::Ready(None),
+                    Some(Step::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                    Some(Step::Trailers(trailers)) => {
+                        return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+                    }
+                    Some(Step::Fail) => {
+                        return Poll::Ready(Some(Err(io::Error::other("a bad chunk"))));
+                    }
+                    Some(Step::Hang) => Duration::MAX,
+                    Some(Step::Wait(time)) => time,
+                };
+                waiting = Some(Box::pin(tokio::time::sleep(time)));
+            }
+        })
+    }
+
+    /// What others write.
+    pub(crate) fn channel(mut receiver: mpsc::Receiver<Bytes>) -> Self {
+        Self::of(move |cx| {
+            let polled = receiver.poll_recv(cx);
+            polled.map(|data| data.map(|data| Ok(Frame::data(data))))
+        })
+    }
+
+    /// So many zeros; `taken` counts those that have been asked for.
+    pub(crate) fn zeros(mut left: usize, taken: Arc<AtomicUsize>) -> Self {
+        static PIECE: [u8; 16 * 1024] = [0; 16 * 1024];
+        Self::of(move |_| {
+            if left == 0 {
+                return Poll::Ready(None);
+            }
+            let length = left.min(PIECE.len());
+            left -= length;
+            taken.fetch_add(length, Ordering::SeqCst);
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&PIECE[..length])))))
+        })
     }
 
     /// The length that it says it has.
@@ -48,76 +99,11 @@ impl Body for Script {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        loop {
-            if let Some(waiting) = &mut self.waiting {
-                if waiting.as_mut().poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
-                self.waiting = None;
-            }
-            return Poll::Ready(match self.steps.next() {
-                None => None,
-                Some(Step::Data(data)) => Some(Ok(Frame::data(data))),
-                Some(Step::Trailers(trailers)) => Some(Ok(Frame::trailers(trailers))),
-                Some(Step::Fail) => Some(Err(io::Error::other("a bad chunk"))),
-                Some(Step::Hang) => {
-                    self.waiting = Some(Box::pin(tokio::time::sleep(Duration::MAX)));
-                    continue;
-                }
-                Some(Step::Wait(time)) => {
-                    self.waiting = Some(Box::pin(tokio::time::sleep(time)));
-                    continue;
-                }
-            });
-        }
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled {
+        (self.next)(cx)
     }
 
     fn size_hint(&self) -> SizeHint {
         self.length.map(SizeHint::with_exact).unwrap_or_default()
-    }
-}
-
-/// A body that others write, one piece at a time.
-pub(crate) struct Channel(pub(crate) mpsc::Receiver<Bytes>);
-
-impl Body for Channel {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let polled = self.0.poll_recv(cx);
-        polled.map(|data| data.map(|data| Ok(Frame::data(data))))
-    }
-}
-
-/// A long body of zeros that counts how much of it has been asked for.
-pub(crate) struct Zeros {
-    pub(crate) left: usize,
-    pub(crate) taken: Arc<AtomicUsize>,
-}
-
-impl Body for Zeros {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        static PIECE: [u8; 16 * 1024] = [0; 16 * 1024];
-        if self.left == 0 {
-            return Poll::Ready(None);
-        }
-        let length = self.left.min(PIECE.len());
-        self.left -= length;
-        self.taken.fetch_add(length, Ordering::SeqCst);
-        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&PIECE[..length])))))
     }
 }

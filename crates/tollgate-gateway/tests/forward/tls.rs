@@ -1,10 +1,8 @@
 //! Upstreams with TLS.
 
 use std::convert::Infallible;
-use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::sync::Arc;
 
 use hyper::service::service_fn;
@@ -15,106 +13,33 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use tollgate_gateway::{Fault, ForwardError, Forwarder};
+use tollgate_gateway::{ForwardError, Forwarder};
 use tollgate_policy::{ClientCertificate, Protocol, Upstream};
+use tollgate_testkit::certificates::Certificates;
 
 use crate::fixtures::{fetch, get, text, upstream};
 
-const CONFIG: &str = "\
-[req]
-distinguished_name = name
-prompt = no
-[name]
-CN = Tollgate test
-[ca]
-basicConstraints = critical, CA:TRUE
-keyUsage = critical, keyCertSign, cRLSign
-[server]
-basicConstraints = critical, CA:FALSE
-subjectAltName = IP:127.0.0.1, DNS:localhost
-extendedKeyUsage = serverAuth
-[client]
-basicConstraints = critical, CA:FALSE
-subjectAltName = DNS:client.test
-extendedKeyUsage = clientAuth
-";
-
-/// An authority, and what it has signed. It is gone with this.
-pub(crate) struct Files(PathBuf);
-
-impl Files {
-    pub(crate) fn make(name: &str) -> Self {
-        let name = format!("tollgate-forward-{}-{name}", std::process::id());
-        let files = Self(std::env::temp_dir().join(name));
-        fs::create_dir_all(&files.0).unwrap();
-        fs::write(files.path("openssl.conf"), CONFIG).unwrap();
-        const NEW: &str =
-            "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -config openssl.conf";
-        openssl(
-            &files.0,
-            &format!(
-                "req -x509 -new {NEW} -extensions ca -subj /CN=ca -days 30 -keyout ca.key -out ca.crt"
-            ),
-        );
-        for (serial, name) in [(2, "server"), (3, "client")] {
-            openssl(
-                &files.0,
-                &format!("req -new {NEW} -subj /CN={name} -keyout {name}.key -out {name}.csr"),
-            );
-            openssl(
-                &files.0,
-                &format!(
-                    "x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -set_serial {serial} -days 30 \
-                     -extfile openssl.conf -extensions {name} -out {name}.crt"
-                ),
-            );
-        }
-        files
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn certificate(&self, name: &str) -> CertificateDer<'static> {
-        CertificateDer::from_pem_file(self.path(name)).unwrap()
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn openssl(directory: &Path, args: &str) {
-    let output = Command::new("openssl")
-        .args(args.split_whitespace())
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .output()
-        .expect("openssl cannot be started");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "`openssl {args}`: {said}");
+fn certificate(path: &Path) -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(path).unwrap()
 }
 
 /// A server that answers with the protocol agreed on, and whether the client showed a certificate.
-async fn serve(files: &Files, wants_client: bool, protocols: &[&str]) -> SocketAddr {
+async fn serve(files: &Certificates, wants_client: bool, protocols: &[&str]) -> SocketAddr {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .unwrap();
     let builder = if wants_client {
         let mut roots = RootCertStore::empty();
-        roots.add(files.certificate("ca.crt")).unwrap();
+        roots.add(certificate(&files.ca)).unwrap();
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
         builder.with_client_cert_verifier(verifier.build().unwrap())
     } else {
         builder.with_no_client_auth()
     };
-    let key = PrivateKeyDer::from_pem_file(files.path("server.key")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(&files.key).unwrap();
     let mut config = builder
-        .with_single_cert(vec![files.certificate("server.crt")], key)
+        .with_single_cert(vec![certificate(&files.cert)], key)
         .unwrap();
     config.alpn_protocols = protocols
         .iter()
@@ -158,16 +83,16 @@ async fn serve(files: &Files, wants_client: bool, protocols: &[&str]) -> SocketA
     address
 }
 
-fn secure(address: SocketAddr, files: &Files) -> Upstream {
+fn secure(address: SocketAddr, files: &Certificates) -> Upstream {
     let mut upstream = upstream(&[address]);
     upstream.targets[0].tls = true;
-    upstream.tls.ca = Some(files.path("ca.crt"));
+    upstream.tls.ca = Some(files.ca.clone());
     upstream
 }
 
 #[tokio::test]
 async fn a_server_is_trusted_by_its_authority() {
-    let files = Files::make("trusted");
+    let files = Certificates::make();
     let address = serve(&files, false, &["h2", "http/1.1"]).await;
     let forwarder = Forwarder::new();
     let trusting = Arc::new(secure(address, &files));
@@ -180,7 +105,7 @@ async fn a_server_is_trusted_by_its_authority() {
     let response = fetch(&forwarder, &Arc::new(named), get("/")).await.unwrap();
     assert_eq!(response.body(), "http/1.1 0");
 
-    let strangers = Files::make("strangers");
+    let strangers = Certificates::make();
     let wary = Arc::new(secure(address, &strangers));
     let error = fetch(&forwarder, &wary, get("/")).await.unwrap_err();
     assert_eq!(error, ForwardError::NoConnection);
@@ -188,7 +113,7 @@ async fn a_server_is_trusted_by_its_authority() {
 
 #[tokio::test]
 async fn a_client_certificate_is_shown() {
-    let files = Files::make("client");
+    let files = Certificates::make();
     let address = serve(&files, true, &[]).await;
     let forwarder = Forwarder::new();
     let mut upstream = secure(address, &files);
@@ -198,8 +123,8 @@ async fn a_client_certificate_is_shown() {
             .is_err()
     );
     upstream.tls.client = Some(ClientCertificate {
-        cert: files.path("client.crt"),
-        key: files.path("client.key"),
+        cert: files.client_cert.clone(),
+        key: files.client_key.clone(),
     });
     let response = fetch(&forwarder, &Arc::new(upstream), get("/"))
         .await
@@ -209,7 +134,7 @@ async fn a_client_certificate_is_shown() {
 
 #[tokio::test]
 async fn http2_is_agreed_on_or_there_is_no_connection() {
-    let files = Files::make("alpn");
+    let files = Certificates::make();
     let forwarder = Forwarder::new();
     let mut upstream = secure(serve(&files, false, &["h2"]).await, &files);
     upstream.protocol = Protocol::Http2;
@@ -227,16 +152,16 @@ async fn http2_is_agreed_on_or_there_is_no_connection() {
 
 #[tokio::test]
 async fn certificates_that_cannot_be_read_are_an_error() {
-    let files = Files::make("unreadable");
+    let files = Certificates::make();
     let address = serve(&files, false, &[]).await;
     let forwarder = Forwarder::new();
     let mut missing = secure(address, &files);
     missing.tls.ca = Some(files.path("missing.crt"));
     let mut wrong = secure(address, &files);
-    wrong.tls.ca = Some(files.path("server.key"));
+    wrong.tls.ca = Some(files.key.clone());
     let mut keyless = secure(address, &files);
     keyless.tls.client = Some(ClientCertificate {
-        cert: files.path("client.crt"),
+        cert: files.client_cert.clone(),
         key: files.path("missing.key"),
     });
     for upstream in [missing, wrong, keyless] {
@@ -244,7 +169,6 @@ async fn certificates_that_cannot_be_read_are_an_error() {
         for _ in 0..2 {
             let error = fetch(&forwarder, &upstream, get("/")).await.unwrap_err();
             assert_eq!(error, ForwardError::Misconfigured);
-            assert_eq!(error.fault(), Fault::Gateway);
         }
     }
 }

@@ -2,8 +2,6 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,56 +11,22 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tollgate_gateway::front::Certificate;
 use tollgate_policy::ServerTls;
+use tollgate_testkit::certificates::Certificates;
 
 use crate::front::{Client, Front, LONG, settings, until};
 use crate::http2::{ask, runtime};
 
-/// Makes a certificate for localhost that signs itself.
-fn make(directory: &Path) -> ServerTls {
-    let made = Command::new("openssl")
-        .args(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30".split(' '),
-        )
-        .args("-subj /CN=localhost -addext subjectAltName=DNS:localhost".split(' '))
-        .args("-addext basicConstraints=critical,CA:FALSE".split(' '))
-        .args("-keyout key.pem -out cert.pem".split(' '))
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
+fn server_tls(certificates: &Certificates) -> ServerTls {
     ServerTls {
-        cert: directory.join("cert.pem"),
-        key: directory.join("key.pem"),
+        cert: certificates.cert.clone(),
+        key: certificates.key.clone(),
     }
 }
 
-/// A directory of a test's own, removed at its end.
-struct Directory(std::path::PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let name = format!("tollgate-front-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn client_config(files: &ServerTls, protocols: &[&str]) -> Arc<ClientConfig> {
+fn client_config(certificates: &Certificates, protocols: &[&str]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots
-        .add(CertificateDer::from_pem_file(&files.cert).unwrap())
+        .add(CertificateDer::from_pem_file(&certificates.ca).unwrap())
         .unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider);
@@ -88,14 +52,13 @@ const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[test]
 fn both_protocols_are_spoken_under_tls() {
-    let directory = Directory::new("both");
-    let files = make(&directory.0);
+    let certificates = Certificates::make();
     let mut settings = settings();
-    settings.tls = Some(files.clone());
+    settings.tls = Some(server_tls(&certificates));
     settings.header_timeout = Duration::from_secs(2);
     let front = Front::start(&settings);
     for protocols in [&[][..], &["http/1.1"], &["http/1.1", "h2"]] {
-        let mut client = connect(&front, client_config(&files, protocols));
+        let mut client = connect(&front, client_config(&certificates, protocols));
         client.send(REQUEST);
         let answer = client.answer();
         // It prefers HTTP/2, and says so.
@@ -109,7 +72,7 @@ fn both_protocols_are_spoken_under_tls() {
     }
     runtime().block_on(async {
         let stream = tokio::net::TcpStream::connect(front.address).await.unwrap();
-        let tls = tokio_rustls::TlsConnector::from(client_config(&files, &["h2"]));
+        let tls = tokio_rustls::TlsConnector::from(client_config(&certificates, &["h2"]));
         let name = ServerName::try_from("localhost").unwrap();
         let stream = tls.connect(name, stream).await.unwrap();
         let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
@@ -123,10 +86,9 @@ fn both_protocols_are_spoken_under_tls() {
 
 #[test]
 fn a_handshake_that_does_not_end_is_not_waited_for() {
-    let directory = Directory::new("slow");
-    let files = make(&directory.0);
+    let certificates = Certificates::make();
     let mut settings = settings();
-    settings.tls = Some(files.clone());
+    settings.tls = Some(server_tls(&certificates));
     settings.header_timeout = Duration::from_millis(300);
     let front = Front::start(&settings);
     for first in [&b""[..], b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"] {
@@ -135,7 +97,7 @@ fn a_handshake_that_does_not_end_is_not_waited_for() {
         client.rest();
     }
     // A handshake alone is no request either.
-    let mut client = connect(&front, client_config(&files, &[]));
+    let mut client = connect(&front, client_config(&certificates, &[]));
     client.stream.flush().unwrap();
     client.rest();
     until("all are closed", || front.open() == 0);
@@ -144,15 +106,15 @@ fn a_handshake_that_does_not_end_is_not_waited_for() {
 
 #[test]
 fn a_certificate_is_read_again_when_it_changes() {
-    let directory = Directory::new("again");
-    let files = make(&directory.0);
+    let certificates = Certificates::make();
+    let files = server_tls(&certificates);
     let certificate = Certificate::read(&files).unwrap();
     assert_eq!(certificate.refresh(), Ok(false));
     let first = std::fs::read(&files.cert).unwrap();
     std::fs::write(&files.cert, "nonsense").unwrap();
     let fault = certificate.refresh().unwrap_err();
     assert_eq!(fault.file, files.cert);
-    make(&directory.0);
+    certificates.renew_server();
     assert_ne!(std::fs::read(&files.cert).unwrap(), first);
     assert_eq!(certificate.refresh(), Ok(true));
     assert_eq!(certificate.refresh(), Ok(false));
@@ -160,10 +122,10 @@ fn a_certificate_is_read_again_when_it_changes() {
 
 #[test]
 fn a_fault_names_its_file() {
-    let directory = Directory::new("fault");
-    let files = make(&directory.0);
+    let certificates = Certificates::make();
+    let files = server_tls(&certificates);
     let missing = ServerTls {
-        cert: directory.0.join("none.pem"),
+        cert: certificates.path("none.crt"),
         ..files.clone()
     };
     let fault = Certificate::read(&missing).unwrap_err();
@@ -174,5 +136,5 @@ fn a_fault_names_its_file() {
     };
     let fault = Certificate::read(&swapped).unwrap_err();
     assert_eq!(fault.file, swapped.key);
-    assert!(fault.to_string().contains("cert.pem"));
+    assert!(fault.to_string().contains("server.crt"));
 }

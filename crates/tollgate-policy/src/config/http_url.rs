@@ -1,13 +1,10 @@
 //! Where a server of HTTP is, as a URL.
 
-use std::net::Ipv6Addr;
-
+use super::host::{HostWords, host_and_port};
 use crate::path::{self, PathOptions};
 
 /// The longest URL, in bytes.
 const MAX_URL: usize = 2048;
-/// The longest host name of the DNS.
-const MAX_HOST: usize = 253;
 
 /// A server of HTTP, and a path on it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -89,43 +86,15 @@ fn scheme(text: &str) -> Parsed<(bool, &str)> {
 }
 
 fn host(text: &str, default_port: u16) -> Parsed<(Box<str>, u16)> {
-    if text.parse::<Ipv6Addr>().is_ok() {
-        let hint = "write it as `[2001:db8::1]`";
-        return wrong("an IPv6 address without brackets", hint);
-    }
-    let (host, port) = match text.strip_prefix('[') {
-        Some(inner) => {
-            let address = inner.split_once(']');
-            let address = address.and_then(|(ip, port)| Some((ip.parse::<Ipv6Addr>().ok()?, port)));
-            let Some((ip, port)) = address else {
-                return wrong("not an IPv6 address", "write it as `[2001:db8::1]`");
-            };
-            (ip.to_string(), port)
-        }
-        None => {
-            let (host, port) = text.split_at(text.find(':').unwrap_or(text.len()));
-            let is_host = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
-            if host.is_empty() {
-                return wrong("a host is missing", "write for example `127.0.0.1:9000`");
-            }
-            if host.len() > MAX_HOST || !host.bytes().all(is_host) {
-                let hint = "write a name such as `app.example.com`, or an address";
-                return wrong("not the name of a host", hint);
-            }
-            (host.to_ascii_lowercase(), port)
-        }
+    const WORDS: HostWords = HostWords {
+        missing: "write for example `127.0.0.1:9000`",
+        name: "write a name such as `app.example.com`, or an address",
+        port: "the port is not a number from 1 to 65535",
+        port_hint: "write `HOST:PORT`",
     };
-    let port = match port.strip_prefix(':') {
-        Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => port.parse().ok(),
-        None if port.is_empty() => Some(default_port),
-        _ => None,
-    };
-    match port.filter(|port| *port > 0) {
-        Some(port) => Ok((host.into(), port)),
-        None => wrong(
-            "the port is not a number from 1 to 65535",
-            "write `HOST:PORT`",
-        ),
+    match host_and_port(text, default_port, &WORDS) {
+        Ok((host, port)) => Ok((host.to_ascii_lowercase().into(), port)),
+        Err((message, hint)) => wrong(message, hint),
     }
 }
 

@@ -20,6 +20,7 @@ mod fault;
 mod file;
 mod gateway;
 mod header;
+mod host;
 mod http_url;
 mod identity;
 mod json;

@@ -1,18 +1,16 @@
 //! Where a Redis or a Valkey is, as a URL.
 
 use std::fmt::{self, Write};
-use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::fault::did_you_mean;
+use super::host::{HostWords, host_and_port, number};
 
 /// The most hosts in one URL.
 pub const MAX_REDIS_HOSTS: usize = 32;
 /// The longest URL, in bytes.
 const MAX_URL: usize = 4096;
-/// The longest host name of the DNS.
-const MAX_HOST: usize = 253;
 
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -363,45 +361,15 @@ fn hosts(text: &str, default_port: u16) -> Parsed<Vec<RedisHost>> {
 }
 
 fn host(text: &str, default_port: u16) -> Parsed<RedisHost> {
-    if text.parse::<Ipv6Addr>().is_ok() {
-        let hint = "write it as `[2001:db8::1]`";
-        return wrong("an IPv6 address without brackets", hint);
-    }
-    let (host, port) = match text.strip_prefix('[') {
-        Some(inner) => {
-            let address = inner.split_once(']');
-            let address = address.and_then(|(ip, port)| Some((ip.parse::<Ipv6Addr>().ok()?, port)));
-            let Some((ip, port)) = address else {
-                return wrong("not an IPv6 address", "write it as `[2001:db8::1]`");
-            };
-            (ip.to_string(), port)
-        }
-        None => {
-            let (host, port) = text.split_at(text.find(':').unwrap_or(text.len()));
-            (host.to_owned(), port)
-        }
+    const WORDS: HostWords = HostWords {
+        missing: "write for example `127.0.0.1:6379`",
+        name: "write a name such as `redis.example.com`, or an address",
+        port: "a port is not a number from 1 to 65535",
+        port_hint: "write `HOST:PORT`; behind a user and password an `@`, as in `:PASSWORD@HOST:PORT`",
     };
-    if host.is_empty() {
-        return wrong("a host is missing", "write for example `127.0.0.1:6379`");
-    }
-    let is_host = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':');
-    if host.len() > MAX_HOST || !host.bytes().all(is_host) {
-        return wrong(
-            "not the name of a host",
-            "write a name such as `redis.example.com`, or an address",
-        );
-    }
-    let port = match port.strip_prefix(':') {
-        Some(port) => number::<u16>(port).filter(|port| *port > 0),
-        None if port.is_empty() => Some(default_port),
-        None => None,
-    };
-    match port {
-        Some(port) => Ok(RedisHost { host, port }),
-        None => wrong(
-            "a port is not a number from 1 to 65535",
-            "write `HOST:PORT`; behind a user and password an `@`, as in `:PASSWORD@HOST:PORT`",
-        ),
+    match host_and_port(text, default_port, &WORDS) {
+        Ok((host, port)) => Ok(RedisHost { host, port }),
+        Err((message, hint)) => wrong(message, hint),
     }
 }
 
@@ -410,12 +378,6 @@ fn database(text: &str) -> Parsed<u32> {
         Some(number) => Ok(number),
         None => wrong("the database is not a number", "write for example `0`"),
     }
-}
-
-/// A number of digits alone.
-fn number<T: FromStr>(text: &str) -> Option<T> {
-    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    digits.then(|| text.parse().ok()).flatten()
 }
 
 /// The text behind its percent escapes.

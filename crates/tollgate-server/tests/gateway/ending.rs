@@ -11,11 +11,11 @@ use tollgate_testkit::http::head;
 use tollgate_testkit::upstream::{Upstream, answer};
 
 use crate::http2::{post, speak};
-use crate::process::Process;
 use crate::process_gateway::GatewayProcess;
 use crate::served::until;
 
-fn config(upstream: &Upstream, rest: &str) -> String {
+/// A gateway that lets everybody through to one upstream.
+pub(crate) fn config(upstream: &Upstream, rest: &str) -> String {
     format!(
         "identity: {{ anonymous: allow }}\nroutes: [ {{ match: /**, upstream: app }} ]\n\
          upstreams: {{ app: {{ url: {} }} }}\n{rest}\n",
@@ -40,18 +40,12 @@ fn whoever_waits_in_line_is_served() {
             connection
         })
         .collect();
-    process.process.signal("TERM");
-    Process::until_closed(process.gateway);
+    process.close();
     for connection in &mut waiting {
         let answer = connection.read(false).unwrap();
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
-    assert_eq!(
-        process.process.wait(),
-        Some(0),
-        "{}",
-        process.process.stderr()
-    );
+    process.ended();
     assert_eq!(upstream.count(), 3);
 }
 
@@ -77,12 +71,7 @@ fn a_tunnel_is_closed() {
     assert_eq!(connection.read_bytes(4).unwrap(), b"ping");
     process.process.signal("TERM");
     assert_eq!(connection.read_to_end(), b"");
-    assert_eq!(
-        process.process.wait(),
-        Some(0),
-        "{}",
-        process.process.stderr()
-    );
+    process.ended();
 }
 
 /// A request of HTTP/2 either is answered, or is said not to have been begun.
@@ -116,15 +105,9 @@ fn no_request_of_http2_is_cut_off() {
             }
         }
         until("some load", || answered.load(SeqCst) > 500);
-        process.process.signal("TERM");
-        Process::until_closed(process.gateway);
+        process.close();
     });
-    assert_eq!(
-        process.process.wait(),
-        Some(0),
-        "{}",
-        process.process.stderr()
-    );
+    process.ended();
     // Whatever reached the upstream was answered.
     assert_eq!(upstream.count(), answered.load(SeqCst));
 }

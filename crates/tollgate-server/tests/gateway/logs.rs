@@ -2,17 +2,17 @@
 
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 
 use serde_json::{Value, json};
-use tollgate_testkit::http::head;
+use tollgate_testkit::http::{Connection, head};
 use tollgate_testkit::upstream::{Upstream, answer};
 
 use crate::gated::{Gated, sha256};
-use crate::process::{Process, arg};
+use crate::process::arg;
 use crate::process_gateway::GatewayProcess;
 use crate::served::{Folder, until};
 
@@ -44,6 +44,40 @@ fn lines(file: &Path) -> Vec<Value> {
         .collect()
 }
 
+/// A gateway that writes a log.
+struct Logged {
+    gated: Gated,
+    file: PathBuf,
+    folder: Folder,
+}
+
+impl Logged {
+    fn before(upstream: &Upstream) -> Self {
+        let folder = Folder::new();
+        let file = folder.0.join("access.log");
+        let gated = Gated::of(&config(upstream, arg(&file)));
+        Self {
+            gated,
+            file,
+            folder,
+        }
+    }
+
+    /// A connection on which a request has been sent.
+    fn asked(&self) -> Connection {
+        let mut connection = self.gated.connect();
+        let head = head("GET", "/", &[("x-api-key", "secret-key")], 0);
+        connection.send(head.as_bytes()).unwrap();
+        connection
+    }
+
+    /// The only line, once it is there.
+    fn only_line(&self) -> Value {
+        until("a line", || lines(&self.file).len() == 1);
+        lines(&self.file).remove(0)
+    }
+}
+
 /// A line as it is written, but for how long it took.
 fn line(value: &Value) -> Value {
     let mut value = value.clone();
@@ -55,9 +89,11 @@ fn line(value: &Value) -> Value {
 #[test]
 fn every_request_has_a_line() {
     let upstream = Upstream::answering(|_| answer(201, &[], b"0123456789"));
-    let folder = Folder::new();
-    let file = folder.0.join("access.log");
-    let gated = Gated::of(&config(&upstream, arg(&file)));
+    let Logged {
+        gated,
+        file,
+        folder: _folder,
+    } = Logged::before(&upstream);
     let key = [
         ("x-api-key", "secret-key"),
         ("x-user-id", "ann"),
@@ -132,18 +168,11 @@ fn every_request_has_a_line() {
 #[test]
 fn an_answer_that_nobody_waits_for_is_told_as_such() {
     let upstream = Upstream::answering(|_| answer(200, &[], &vec![b'x'; 50 << 20]));
-    let folder = Folder::new();
-    let file = folder.0.join("access.log");
-    let gated = Gated::of(&config(&upstream, arg(&file)));
-    let mut connection = gated.connect();
-    let key = [("x-api-key", "secret-key")];
-    connection
-        .send(head("GET", "/", &key, 0).as_bytes())
-        .unwrap();
+    let logged = Logged::before(&upstream);
+    let mut connection = logged.asked();
     assert_eq!(connection.read_head().unwrap().status, 200);
     drop(connection);
-    until("a line", || lines(&file).len() == 1);
-    let line = &lines(&file)[0];
+    let line = logged.only_line();
     assert_eq!(
         (&line["status"], &line["complete"]),
         (&200.into(), &false.into())
@@ -159,18 +188,11 @@ fn a_client_that_leaves_early_has_a_line() {
         let _ = wire.read(&mut [0; 1]);
         Err(std::io::ErrorKind::ConnectionAborted.into())
     });
-    let folder = Folder::new();
-    let file = folder.0.join("access.log");
-    let gated = Gated::of(&config(&upstream, arg(&file)));
-    let mut connection = gated.connect();
-    let key = [("x-api-key", "secret-key")];
-    connection
-        .send(head("GET", "/", &key, 0).as_bytes())
-        .unwrap();
+    let logged = Logged::before(&upstream);
+    let connection = logged.asked();
     until("a request", || upstream.count() == 1);
     drop(connection);
-    until("a line", || lines(&file).len() == 1);
-    let line = &lines(&file)[0];
+    let line = logged.only_line();
     assert_eq!(
         (&line["status"], &line["complete"]),
         (&499.into(), &false.into())
@@ -185,9 +207,11 @@ fn a_client_that_leaves_early_has_a_line() {
 fn a_log_that_is_moved_away_is_begun_anew() {
     const REQUESTS: usize = 200;
     let upstream = Upstream::start();
-    let folder = Folder::new();
-    let file = folder.0.join("access.log");
-    let gated = Gated::of(&config(&upstream, arg(&file)));
+    let Logged {
+        gated,
+        file,
+        folder,
+    } = Logged::before(&upstream);
     let key = [("x-api-key", "secret-key"), ("connection", "keep-alive")];
     let mut connection = gated.connect();
     let moved = |number: usize| folder.0.join(format!("access.log.{number}"));
@@ -271,9 +295,8 @@ fn the_last_lines_are_written_before_the_end() {
         assert_eq!(answer.status, 200);
     }
     drop(connection);
-    process.process.signal("TERM");
-    Process::until_closed(process.gateway);
+    process.close();
     drop(read);
-    assert_eq!(process.process.wait(), Some(0));
+    process.ended();
     assert_eq!(reader.join().unwrap(), REQUESTS);
 }

@@ -56,10 +56,21 @@ impl GatewayProcess {
         until("a reload", || reloads() > before);
     }
 
+    /// Tells it to end, and waits until it takes no more connections.
+    pub(crate) fn close(&self) {
+        self.process.signal("TERM");
+        Process::until_closed(self.gateway);
+    }
+
+    /// Waits for a good end.
+    pub(crate) fn ended(&mut self) {
+        let code = self.process.wait();
+        assert_eq!(code, Some(0), "{}", self.process.stderr());
+    }
+
     /// Tells it to end, and waits for a good end.
     pub(crate) fn end(&mut self) {
         self.process.signal("TERM");
-        let code = self.process.wait();
-        assert_eq!(code, Some(0), "{}", self.process.stderr());
+        self.ended();
     }
 }

@@ -12,17 +12,10 @@ use std::time::Duration;
 use tollgate_testkit::http::head;
 use tollgate_testkit::upstream::{Upstream, answer};
 
-use crate::process::{Process, arg};
+use crate::ending::config;
+use crate::process::arg;
 use crate::process_gateway::GatewayProcess;
 use crate::served::{Folder, get, until};
-
-fn config(upstream: &Upstream) -> String {
-    format!(
-        "identity: {{ anonymous: allow }}\nroutes: [ {{ match: /**, upstream: app }} ]\n\
-         upstreams: {{ app: {{ url: {} }} }}\n",
-        upstream.url()
-    )
-}
 
 #[test]
 fn no_request_under_load_is_cut_off() {
@@ -35,11 +28,8 @@ fn no_request_under_load_is_cut_off() {
     });
     let folder = Folder::new();
     let log = folder.0.join("access.log");
-    let config = format!(
-        "{}gateway: {{ access_log: {} }}\n",
-        config(&upstream),
-        arg(&log)
-    );
+    let access_log = format!("gateway: {{ access_log: {} }}", arg(&log));
+    let config = config(&upstream, &access_log);
     let (mut process, _folder, _) = GatewayProcess::of(&config, &[]);
     let answered = AtomicUsize::new(0);
     let last_words = AtomicUsize::new(0);
@@ -66,16 +56,10 @@ fn no_request_under_load_is_cut_off() {
             });
         }
         until("some load", || answered.load(SeqCst) > 500);
-        process.process.signal("TERM");
-        Process::until_closed(process.gateway);
+        process.close();
     });
     assert_eq!(last_words.load(SeqCst), CONNECTIONS);
-    assert_eq!(
-        process.process.wait(),
-        Some(0),
-        "{}",
-        process.process.stderr()
-    );
+    process.ended();
     assert_eq!(upstream.count(), answered.load(SeqCst));
     // What was answered last is in the log like everything else.
     let lines = fs::read_to_string(&log).unwrap();
@@ -96,7 +80,7 @@ fn a_long_answer_under_way_is_finished() {
         }
         wire.get_mut().write_all(b"0\r\n\r\n")
     });
-    let (mut process, _folder, _) = GatewayProcess::of(&config(&upstream), &[]);
+    let (mut process, _folder, _) = GatewayProcess::of(&config(&upstream, ""), &[]);
     let mut connection = process.connect();
     connection
         .send(head("GET", "/", &[], 0).as_bytes())
@@ -105,8 +89,7 @@ fn a_long_answer_under_way_is_finished() {
     next.send("before").unwrap();
     assert_eq!(connection.read_chunk().unwrap().unwrap(), b"before");
 
-    process.process.signal("TERM");
-    Process::until_closed(process.gateway);
+    process.close();
     // It can be seen to finish.
     assert_eq!(get(process.process.admin, "/healthz").status, 200);
     for _ in 0..3 {
@@ -117,37 +100,26 @@ fn a_long_answer_under_way_is_finished() {
     drop(next);
     assert_eq!(connection.read_chunk().unwrap(), None);
     assert_eq!(connection.read_to_end(), b"");
-    assert_eq!(
-        process.process.wait(),
-        Some(0),
-        "{}",
-        process.process.stderr()
-    );
+    process.ended();
 }
 
 /// A request that is half sent when the signal comes is served.
 #[test]
 fn a_request_that_has_begun_is_served() {
     let upstream = Upstream::start();
-    let (mut process, _folder, _) = GatewayProcess::of(&config(&upstream), &[]);
+    let (mut process, _folder, _) = GatewayProcess::of(&config(&upstream, ""), &[]);
     let expect = [("expect", "100-continue")];
     let mut connection = process.connect();
     connection
         .send(head("POST", "/a", &expect, 5).as_bytes())
         .unwrap();
     assert_eq!(connection.read_head().unwrap().status, 100);
-    process.process.signal("TERM");
-    Process::until_closed(process.gateway);
+    process.close();
     connection.send(b"hello").unwrap();
     let answer = connection.read(false).unwrap();
     assert_eq!((answer.status, &*answer.text()), (200, "POST /a"));
     assert_eq!(answer.header("connection"), Some("close"));
-    assert_eq!(
-        process.process.wait(),
-        Some(0),
-        "{}",
-        process.process.stderr()
-    );
+    process.ended();
 }
 
 #[test]
@@ -158,7 +130,7 @@ fn waiting_for_a_hanging_upstream_has_an_end() {
         let _ = held.lock().unwrap().recv();
         Err(std::io::ErrorKind::ConnectionAborted.into())
     });
-    let (mut process, _folder, _) = GatewayProcess::of(&config(&upstream), &["--drain", "1"]);
+    let (mut process, _folder, _) = GatewayProcess::of(&config(&upstream, ""), &["--drain", "1"]);
     let mut connection = process.connect();
     connection
         .send(head("GET", "/", &[], 0).as_bytes())

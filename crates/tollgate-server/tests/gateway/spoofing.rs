@@ -192,10 +192,10 @@ fn what_becomes_too_long_to_forward_is_not_forwarded_as_it_came() {
     // Written out, a brace takes three bytes.
     let braces = "{".repeat(7000);
     let before = upstream.count();
-    for query in [50_000, 44_000, 20_000] {
+    for query in [50_000, 45_000, 44_000] {
         let target = format!("/x/../other/{braces}?{}", "a".repeat(query));
         let answer = gated.get(&target, &[]);
-        let fits = query + 3 * braces.len() < 65_000;
+        let fits = "/other/?".len() + 3 * braces.len() + query <= 65_534;
         assert_eq!(answer.status, if fits { 200 } else { 414 }, "{query}");
     }
     assert_eq!(upstream.count(), before + 1);

@@ -9,9 +9,10 @@ use rustls::{ClientConfig, ClientConnection, ServerConfig, StreamOwned};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tollgate_testkit::certificates::Certificates;
 use tollgate_testkit::upstream::Upstream;
 
-use crate::certificates::Certificates;
+use crate::certificates::{client, server};
 use crate::gated::Gated;
 use crate::http2::{ask, echo, post, speak};
 use crate::process::arg;
@@ -55,13 +56,13 @@ fn clients_may_come_by_tls_in_either_protocol() {
     ));
     let request = "GET /a HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     for protocols in [&[][..], &["http/1.1"]] {
-        let answer = exchange(gated.gateway, certificates.client(protocols), request);
+        let answer = exchange(gated.gateway, client(&certificates, protocols), request);
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert!(answer.ends_with("\r\n\r\nGET /a"), "{answer}");
         assert_eq!(upstream.last().header("x-forwarded-proto"), Some("https"));
     }
     Runtime::new().unwrap().block_on(async {
-        let connector = TlsConnector::from(certificates.client(&["h2", "http/1.1"]));
+        let connector = TlsConnector::from(client(&certificates, &["h2", "http/1.1"]));
         let stream = tokio::net::TcpStream::connect(gated.gateway).await.unwrap();
         let stream = connector.connect(name(), stream).await.unwrap();
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
@@ -102,7 +103,7 @@ fn h2_upstream(runtime: &Runtime, config: Arc<ServerConfig>) -> SocketAddr {
 fn an_upstream_is_asked_by_tls_if_its_certificate_is_good() {
     let certificates = Certificates::make();
     let runtime = Runtime::new().unwrap();
-    let upstream = h2_upstream(&runtime, certificates.server(&["h2"]));
+    let upstream = h2_upstream(&runtime, server(&certificates, &["h2"]));
     let served = |url: &str, rest: &str| {
         let gated = Gated::of(&config(&format!("url: \"{url}\"{rest}"), ""));
         gated
@@ -138,7 +139,7 @@ fn http1_over_tls_is_spoken_by_default() {
     let certificates = Certificates::make();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let server = certificates.server(&["http/1.1"]);
+    let server = server(&certificates, &["http/1.1"]);
     let seen = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         let tls = rustls::ServerConnection::new(server).unwrap();

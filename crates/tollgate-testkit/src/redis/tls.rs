@@ -1,8 +1,8 @@
-//! Certificates to be thrown away, made by the `openssl` program.
+//! A server with TLS.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+
+use crate::certificates::Certificates;
 
 /// What a client of a server with TLS needs, in PEM.
 #[derive(Clone, Debug)]
@@ -15,61 +15,14 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Everything the certificates say, so that nothing depends on the machine's own configuration.
-const CONFIG: &str = "\
-[req]
-distinguished_name = name
-prompt = no
-[name]
-CN = Tollgate test
-[ca]
-basicConstraints = critical, CA:TRUE
-keyUsage = critical, keyCertSign, cRLSign
-subjectKeyIdentifier = hash
-[server]
-basicConstraints = critical, CA:FALSE
-keyUsage = critical, digitalSignature
-extendedKeyUsage = serverAuth
-subjectAltName = IP:127.0.0.1, DNS:localhost
-[client]
-basicConstraints = critical, CA:FALSE
-keyUsage = critical, digitalSignature
-extendedKeyUsage = clientAuth
-subjectAltName = DNS:client.tollgate.test
-";
-
 impl TlsFiles {
     /// Makes them, and the server's own, in a directory.
     pub(super) fn make(directory: &Path) -> Self {
-        if let Err(error) = fs::write(directory.join("openssl.conf"), CONFIG) {
-            panic!("cannot write {}: {error}", directory.display());
-        }
-        openssl(
-            directory,
-            "req -x509 -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -config openssl.conf \
-             -extensions ca -subj /CN=ca -days 30 -keyout ca.key -out ca.crt",
-        );
-        for (serial, name) in ["server", "client"].into_iter().enumerate() {
-            openssl(
-                directory,
-                &format!(
-                    "req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -config openssl.conf \
-                     -subj /CN={name} -keyout {name}.key -out {name}.csr"
-                ),
-            );
-            openssl(
-                directory,
-                &format!(
-                    "x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -set_serial {} -days 30 \
-                     -extfile openssl.conf -extensions {name} -out {name}.crt",
-                    serial + 2
-                ),
-            );
-        }
+        let made = Certificates::make_in(directory);
         Self {
-            ca: directory.join("ca.crt"),
-            cert: directory.join("client.crt"),
-            key: directory.join("client.key"),
+            ca: made.ca,
+            cert: made.client_cert,
+            key: made.client_key,
         }
     }
 }
@@ -85,19 +38,3 @@ pub(super) const SERVER_ARGS: [&str; 8] = [
     "--tls-auth-clients",
     "optional",
 ];
-
-fn openssl(directory: &Path, args: &str) {
-    let output = Command::new("openssl")
-        .args(args.split_whitespace())
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .output();
-    match output {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => panic!(
-            "`openssl {args}`: {}",
-            String::from_utf8_lossy(&output.stderr)
-        ),
-        Err(error) => panic!("openssl cannot be started: {error}; `apt-get install openssl`"),
-    }
-}
