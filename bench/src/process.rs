@@ -102,7 +102,9 @@ pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
 
 /// The release build of `tollgate`: at `given`, in this repository's target, or in PATH.
 pub(crate) fn tollgate(given: Option<&Path>) -> Option<PathBuf> {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/tollgate");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"));
+    let built = target.join("release/tollgate");
     let given = given.or_else(|| built.is_file().then_some(&built));
     program(given, "tollgate")
 }
