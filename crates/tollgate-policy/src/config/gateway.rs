@@ -25,7 +25,7 @@ record! {
         /// The most connections that are open at once; 10000 unless told otherwise.
         max_connections: Option<Spanned<u32>> = optional Whole<1, 1_000_000>,
         /// The longest head of a request, in bytes; 65536 unless told otherwise.
-        max_header_bytes: Option<Spanned<u32>> = optional Whole<8192, 1_048_576>,
+        max_header_bytes: Option<Spanned<u32>> = optional Whole<8192, 524_288>,
         /// The longest body of a request, in bytes; without a bound unless told otherwise.
         max_body: Option<Spanned<u64>> = optional Bytes,
         /// Where a line for each request goes: `off`, `stdout`, or a file; `off` unless told otherwise.

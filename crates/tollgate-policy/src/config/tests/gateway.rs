@@ -74,8 +74,8 @@ fn numbers_of_the_gateway() {
     let table = [
         ("workers", "1025", "0 to 1024"),
         ("max_connections", "0", "1 to 1000000"),
-        ("max_header_bytes", "8191", "8192 to 1048576"),
-        ("max_header_bytes", "1048577", "8192 to 1048576"),
+        ("max_header_bytes", "8191", "8192 to 524288"),
+        ("max_header_bytes", "524289", "8192 to 524288"),
         ("max_body", "0", "1 to 9007199254740991"),
         ("max_body", "9007199254740992", "1 to 9007199254740991"),
         (
