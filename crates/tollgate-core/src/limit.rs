@@ -88,6 +88,13 @@ impl Limit {
         }
     }
 
+    /// Microseconds in which so many tokens come, rounded up.
+    pub fn refill_us(&self, tokens: u64) -> u64 {
+        let parts = u128::from(tokens) * u128::from(self.window.as_micros());
+        let micros = parts.div_ceil(u128::from(self.rate));
+        u64::try_from(micros).unwrap_or(u64::MAX)
+    }
+
     /// The same rate in a bucket that holds `capacity`, or this capacity if that is more. A sliding window
     /// stays as it is: it has no bucket.
     #[must_use]
@@ -218,6 +225,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn tokens_come_when_they_do_and_not_before() {
+        let of = |rate, secs, tokens: u64| {
+            let window = Window::from_secs(secs).unwrap();
+            Limit::token_bucket(rate, window, 1)
+                .unwrap()
+                .refill_us(tokens)
+        };
+        assert_eq!(of(10, 1, 1), 100_000);
+        assert_eq!(of(3, 1, 1), 333_334);
+        assert_eq!(of(3, 1, 3), 1_000_000);
+        assert_eq!(of(7, 60, 0), 0);
+        assert_eq!(of(u32::MAX, 1, 1), 1);
+        assert_eq!(of(1, 366 * 86_400, u64::MAX), u64::MAX);
     }
 
     #[test]

@@ -170,9 +170,8 @@ pub(crate) fn remaining(limit: &PolicyLimit, charge: &Charge<'_>, outcome: &Outc
 /// How long a bucket is overdrawn once `uncharged` is charged too: until no more than the limit holds is
 /// spent of it.
 fn wait_us(limit: &Limit, outcome: &Outcome, uncharged: u64) -> u64 {
-    let window_us = u128::from(limit.window().as_secs()) * 1_000_000;
-    let refill_us = |tokens: u128| (tokens * window_us).div_ceil(u128::from(limit.rate().max(1)));
-    let empty_us = u128::from(outcome.full_after_us) + refill_us(uncharged.into());
-    let wait = empty_us.saturating_sub(refill_us(limit.capacity().into()));
-    u64::try_from(wait).unwrap_or(u64::MAX)
+    let empty_us = outcome
+        .full_after_us
+        .saturating_add(limit.refill_us(uncharged));
+    empty_us.saturating_sub(limit.refill_us(limit.capacity().into()))
 }

@@ -26,6 +26,11 @@ struct Decided<'a, 'p> {
 }
 
 impl Decided<'_, '_> {
+    /// What is left of each limit.
+    fn left(&self) -> Vec<u32> {
+        self.decision.limits.iter().map(|it| it.remaining).collect()
+    }
+
     fn receipt(&self) -> Option<Receipt> {
         Receipt::new(&self.decision, self.charges?)
     }
@@ -270,13 +275,7 @@ fn what_was_not_taken_is_not_given_back() {
     let mut receipt = scene.decide(1, |decided| decided.receipt().unwrap());
     at_once(scene.engine.settle(&active, &receipt.change_to(0))).unwrap();
     scene.decide(0, |decided| {
-        let left: Vec<u32> = decided
-            .decision
-            .limits
-            .iter()
-            .map(|it| it.remaining)
-            .collect();
-        assert_eq!(left, [0, 2]);
+        assert_eq!(decided.left(), [0, 2]);
     });
 }
 
@@ -314,13 +313,7 @@ limits:
     // More than any bucket can tell for the first, and more than the window has.
     at_once(scene.engine.settle(&active, &receipt.change_to(500))).unwrap();
     scene.decide(0, |decided| {
-        let left: Vec<u32> = decided
-            .decision
-            .limits
-            .iter()
-            .map(|it| it.remaining)
-            .collect();
-        assert_eq!(left, [0, 500, 100]);
+        assert_eq!(decided.left(), [0, 500, 100]);
     });
     at_once(scene.engine.settle(&active, &receipt.change_to(50_000))).unwrap();
     scene.decide(0, |decided| {
