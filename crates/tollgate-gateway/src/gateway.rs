@@ -4,8 +4,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{COOKIE, HOST, HeaderMap, HeaderValue};
 use http::request::Parts;
-use http::uri::{PathAndQuery, Uri};
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use tollgate_http::{
     Asker, DEGRADED, Peer, Problem, add_forwarded, client_ip, identity_headers, problem_response,
     strip,
@@ -15,6 +14,7 @@ use tollgate_tower::{Admitted, Body, Gate};
 use crate::access_log::{AccessLog, Logged};
 use crate::forward::{ForwardError, Forwarder, UpstreamBody, drop_hop_by_hop};
 use crate::stats::Stats;
+use crate::trailers::Trailing;
 
 /// One worker's way from a request to its answer: a gate, and the upstreams behind it.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl Gateway {
     /// Answers a request.
     pub async fn answer<B>(self: Arc<Self>, peer: Peer, request: Request<B>) -> Answer
     where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let (head, body) = request.into_parts();
@@ -72,18 +72,16 @@ impl Gateway {
         mut admitted: Admitted,
     ) -> Response<Body<UpstreamBody>>
     where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let asker = Asker::from(&head);
         let forwarded = match admitted.upstream.take() {
             Some(upstream) => {
-                if outgoing(peer, &mut head, &admitted) {
-                    let request = Request::from_parts(head, body);
-                    self.forwarder.forward(&upstream, request).await
-                } else {
-                    Err(ForwardError::TooLong)
-                }
+                outgoing(peer, &mut head, &mut admitted);
+                let active = admitted.active;
+                let request = Request::from_parts(head, Trailing { body, active });
+                self.forwarder.forward(&upstream, request).await
             }
             // A gate of a gateway lets nothing through that is for no upstream.
             None => Err(ForwardError::Misconfigured),
@@ -101,9 +99,8 @@ impl Gateway {
     }
 }
 
-/// Makes the head of a request what its upstream is to see; says whether that is possible.
-#[must_use]
-fn outgoing(peer: Peer, head: &mut Parts, admitted: &Admitted) -> bool {
+/// Makes the head of a request what its upstream is to see.
+fn outgoing(peer: Peer, head: &mut Parts, admitted: &mut Admitted) {
     // By what it was known by: a key of then is a secret still.
     let identity = admitted.active.policy().identity();
     // First, so that a client cannot have us remove what we add by naming it in `Connection`.
@@ -123,16 +120,8 @@ fn outgoing(peer: Peer, head: &mut Parts, admitted: &Admitted) -> bool {
         let yes = HeaderValue::from_static("true");
         head.headers.insert(DEGRADED, yes);
     }
-    let Some(path) = admitted.path.as_deref() else {
-        return true;
-    };
-    match at(&head.uri, path) {
-        Some(uri) => {
-            head.uri = uri;
-            true
-        }
-        // Never as it came: that is not what was limited.
-        None => false,
+    if let Some(target) = admitted.target.take() {
+        head.uri = Uri::from(target);
     }
 }
 
@@ -150,15 +139,4 @@ fn join_cookies(headers: &mut HeaderMap) {
     if let Ok(cookie) = HeaderValue::try_from(crumbs.join(&b"; "[..])) {
         headers.insert(COOKIE, cookie);
     }
-}
-
-/// The same target with another path; its query stays as it is, byte for byte.
-fn at(uri: &Uri, path: &str) -> Option<Uri> {
-    let target = match uri.query() {
-        Some(query) => PathAndQuery::try_from(format!("{path}?{query}")),
-        None => PathAndQuery::try_from(path),
-    };
-    let mut parts = uri.clone().into_parts();
-    parts.path_and_query = Some(target.ok()?);
-    Uri::from_parts(parts).ok()
 }

@@ -9,6 +9,7 @@ pub mod front;
 mod gateway;
 mod stats;
 mod ticks;
+mod trailers;
 
 pub use access_log::{AccessLog, Logged, Written};
 pub use forward::{ForwardError, Forwarder, UpstreamBody, drop_hop_by_hop};

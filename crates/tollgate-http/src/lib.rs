@@ -23,10 +23,11 @@ mod told;
 
 pub use headers::write_headers;
 pub use identity::{
-    AuthFailure, Identified, JwksFault, Peer, Proofs, TokenFault, client_ip, identify,
+    AuthFailure, Identified, JwksFault, MAX_JWKS_BYTES, Peer, Proofs, TokenFault, client_ip,
+    identify,
 };
 pub use limit_headers::LimitHeaders;
-pub use outgoing::{add_forwarded, identity_headers, strip};
+pub use outgoing::{add_forwarded, identity_headers, strip, strip_trailers};
 pub use problem::Problem;
 pub use rejected::rejected;
 pub use response::{Asker, DEGRADED, challenge, problem_response, refusal_response};

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
 use tollgate_engine::Engine;
 use tollgate_gateway::Forwarder;
-use tollgate_http::Proofs;
+use tollgate_http::{MAX_JWKS_BYTES, Proofs};
 use tollgate_policy::config::{HostHeader, Protocol};
 use tollgate_policy::{JwksSource, Target, Upstream, UpstreamTls};
 use tracing::{info, warn};
@@ -22,8 +22,6 @@ const RETRY: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// At the soonest so long after the last time are keys fetched because a token names an unknown one.
 const UNKNOWN_KEY_PAUSE: Duration = Duration::from_secs(30);
-/// The longest key set.
-const MAX_BYTES: usize = 256 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Keeps `proofs` supplied with the keys that the policy names, for ever.
@@ -114,7 +112,7 @@ async fn fetch(forwarder: &Forwarder, url: &str) -> anyhow::Result<Bytes> {
     };
     let status = response.status();
     ensure!(status == StatusCode::OK, "the answer was {status}");
-    let body = Limited::new(response.into_body(), MAX_BYTES).collect();
+    let body = Limited::new(response.into_body(), MAX_JWKS_BYTES).collect();
     match tokio::time::timeout(TIMEOUT, body).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) => bail!("the answer broke off: {error}"),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
+use http::uri::PathAndQuery;
 use http::{Response, StatusCode};
 use http_body_util::Full;
 use tollgate_core::Key;
@@ -13,8 +14,7 @@ use tollgate_http::{
     refusal_response, rejected,
 };
 use tollgate_policy::{
-    Anonymous, Charges, Facts, Policy, PolicyLimit, Rejection, Request, Strategy, Treatment,
-    Upstream,
+    Anonymous, Charges, Facts, Policy, Rejection, Request, Strategy, Treatment, Upstream,
 };
 
 use crate::line::{Errand, Lines};
@@ -25,7 +25,17 @@ use crate::toll::Toll;
 /// Cheap to clone: all clones are one gate.
 #[derive(Clone)]
 pub struct Gate {
-    inner: Arc<Inner>,
+    engine: Arc<Engine>,
+    proofs: Arc<Proofs>,
+    strangers: Strangers,
+    /// Nothing is refused, made to wait or degraded for want of tokens.
+    shadow: bool,
+    /// A decision is made to its end though the caller has gone.
+    finishes: bool,
+    /// Whether requests come through only to be passed on to an upstream.
+    routed: bool,
+    timed: Option<Timed>,
+    lines: Arc<Lines>,
 }
 
 /// What becomes of a caller of whom nothing is known, where the policy's `identity.anonymous` says
@@ -38,20 +48,6 @@ pub enum Strangers {
     Refused,
 }
 
-struct Inner {
-    engine: Arc<Engine>,
-    proofs: Arc<Proofs>,
-    strangers: Strangers,
-    /// Nothing is refused, made to wait or degraded for want of tokens.
-    shadow: bool,
-    /// A decision is made to its end though the caller has gone.
-    finishes: bool,
-    /// Whether requests come through only to be passed on to an upstream.
-    routed: bool,
-    timed: Option<Timed>,
-    lines: Lines,
-}
-
 /// A request that may go on.
 #[derive(Debug)]
 pub struct Admitted {
@@ -61,8 +57,8 @@ pub struct Admitted {
     pub upstream: Option<Arc<Upstream>>,
     /// It is to be served more cheaply.
     pub degraded: bool,
-    /// Its path in the form that was limited, if that is not how it came.
-    pub path: Option<Box<str>>,
+    /// Its path in the form that was limited, and its query as it came; none if that is how it came.
+    pub target: Option<PathAndQuery>,
     /// The caller's address.
     pub ip: Option<IpAddr>,
     /// The tenant.
@@ -81,9 +77,6 @@ pub struct Admitted {
 
 type Timed = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// The longest target of a request that can be written, in bytes.
-const MAX_TARGET: usize = 65_534;
-
 /// A peer of whom nothing is known: all of those are one.
 const UNKNOWN: Peer = Peer {
     address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
@@ -93,6 +86,14 @@ const UNKNOWN: Peer = Peer {
 
 /// What was paid, and under what.
 type Paid = Box<(Arc<Active>, Receipt)>;
+
+/// A request that can be decided about.
+struct Known<'p, 'f> {
+    request: Request<'p, 'f>,
+    /// What is passed on instead of the target that came.
+    target: Option<PathAndQuery>,
+    ip: Option<IpAddr>,
+}
 
 /// Why a request is not even decided about.
 struct Unproven {
@@ -108,75 +109,59 @@ impl Gate {
     /// A gate of which nothing is known but who decides.
     pub fn new(engine: Arc<Engine>) -> Self {
         Self {
-            inner: Arc::new(Inner {
-                engine,
-                proofs: Arc::default(),
-                strangers: Strangers::Admitted,
-                shadow: false,
-                finishes: false,
-                routed: false,
-                timed: None,
-                lines: Lines::default(),
-            }),
+            engine,
+            proofs: Arc::default(),
+            strangers: Strangers::Admitted,
+            shadow: false,
+            finishes: false,
+            routed: false,
+            timed: None,
+            lines: Arc::default(),
         }
     }
 
     /// The keys that tokens of users are checked with.
     #[must_use]
     pub fn proofs(self, proofs: Arc<Proofs>) -> Self {
-        self.with(|inner| inner.proofs = proofs)
+        Self { proofs, ..self }
     }
 
     /// What becomes of strangers, unless the policy says so.
     #[must_use]
     pub fn strangers(self, strangers: Strangers) -> Self {
-        self.with(|inner| inner.strangers = strangers)
+        Self { strangers, ..self }
     }
 
     /// Whether nothing is refused for want of tokens: it is decided, counted and told, and let through.
     #[must_use]
     pub fn shadow(self, shadow: bool) -> Self {
-        self.with(|inner| inner.shadow = shadow)
+        Self { shadow, ..self }
     }
 
     /// Whether a decision is made to its end though the caller has gone: needed where half of one would
     /// have to be undone, as on a Redis Cluster.
     #[must_use]
     pub fn finishes(self, finishes: bool) -> Self {
-        self.with(|inner| inner.finishes = finishes)
+        Self { finishes, ..self }
     }
 
     /// Whether requests are only let through to be passed on: one without an upstream is 404, and nobody
     /// asks for what was paid.
     #[must_use]
     pub fn routed(self, routed: bool) -> Self {
-        self.with(|inner| inner.routed = routed)
+        Self { routed, ..self }
     }
 
     /// Who is told how long each decision took, in microseconds.
     #[must_use]
     pub fn timed(self, timed: Timed) -> Self {
-        self.with(|inner| inner.timed = Some(timed))
-    }
-
-    /// A gate is made before it is used, so it has one owner; should it have more, they keep the old one.
-    fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
-        let mut inner = Arc::try_unwrap(self.inner).unwrap_or_else(|shared| Inner {
-            engine: shared.engine.clone(),
-            proofs: shared.proofs.clone(),
-            timed: shared.timed.clone(),
-            lines: Lines::default(),
-            ..*shared
-        });
-        change(&mut inner);
-        Self {
-            inner: Arc::new(inner),
-        }
+        let timed = Some(timed);
+        Self { timed, ..self }
     }
 
     /// What decides.
     pub fn engine(&self) -> &Arc<Engine> {
-        &self.inner.engine
+        &self.engine
     }
 
     /// Lets a request through, maybe after a wait, or says why not.
@@ -189,7 +174,7 @@ impl Gate {
     pub async fn admit(&self, peer: Option<Peer>, head: &Parts) -> Result<Admitted, Refusal> {
         let peer = peer.unwrap_or(UNKNOWN);
         // What few requests need is boxed: all of them are moved about as large as they may get.
-        let passage = if self.inner.finishes {
+        let passage = if self.finishes {
             Box::pin(self.finish(peer, head)).await
         } else {
             self.decide(peer, head).await
@@ -211,15 +196,15 @@ impl Gate {
     }
 
     async fn decide(&self, peer: Peer, head: &Parts) -> Result<Passage, Refusal> {
-        let engine = &self.inner.engine;
+        let engine = &self.engine;
         let active = engine.active();
         let (policy, identity) = (active.policy(), active.policy().identity());
         // Only tokens have a time, and a clock is not read for nothing.
         let now = identity.jwt.as_ref().map_or(0, |_| self.unix_secs());
-        let identified = identify(identity, &self.inner.proofs, policy, peer, head, now);
+        let identified = identify(identity, &self.proofs, policy, peer, head, now);
         // Who only asks serves the path as it came.
         let facts = identified.as_ref().map(|identified| Facts {
-            path_is_kept: !self.inner.routed,
+            path_is_kept: !self.routed,
             ..identified.facts()
         });
         let known = match &facts {
@@ -229,25 +214,23 @@ impl Gate {
                 problem: failure.problem(),
             }),
         };
-        let request = match known {
-            Ok(request) => request,
+        let known = match known {
+            Ok(known) => known,
             Err(unproven) => {
                 let refusal = self.unproven(&active, peer, head, unproven);
                 return Err(Box::pin(refusal).await);
             }
         };
-        let charges = request.payable();
-        let decided = engine.decide(&active, &request, charges.as_ref(), Mode::Charge);
+        let charges = known.request.payable();
+        let decided = engine.decide(&active, &known.request, charges.as_ref(), Mode::Charge);
         let decision = decided.await;
-        if let Some(timed) = &self.inner.timed {
+        if let Some(timed) = &self.timed {
             timed(engine.clock().now().micros_since(decision.now));
         }
         if !decision.allowed && !self.overlooks(&decision) {
             return Err(refusal_response(&decision, policy.response(), head));
         }
-        let mut passage = self.passage(&active, head, &request, &decision, charges.as_ref());
-        passage.admitted.ip = facts.ok().and_then(|facts| facts.ip);
-        Ok(passage)
+        Ok(self.passage(&active, known, &decision, charges.as_ref()))
     }
 
     /// The request, if whoever calls is known well enough, and calls something that is there.
@@ -256,13 +239,13 @@ impl Gate {
         policy: &'p Policy,
         facts: &Facts<'f>,
         head: &Parts,
-    ) -> Result<Request<'p, 'f>, Unproven> {
+    ) -> Result<Known<'p, 'f>, Unproven> {
         let request = policy.request(facts).map_err(|rejection| Unproven {
             is_guess: rejection == Rejection::UnknownKey,
             problem: rejected(&rejection),
         })?;
         let strangers = match policy.identity().anonymous {
-            Anonymous::Unsaid => self.inner.strangers,
+            Anonymous::Unsaid => self.strangers,
             Anonymous::Reject => Strangers::Refused,
             Anonymous::Allow | Anonymous::Plan => Strangers::Admitted,
         };
@@ -275,17 +258,27 @@ impl Gate {
         }
         // What is closed is there, but it is closed.
         let is_open = request.treatment != Treatment::Denied;
-        if self.inner.routed && is_open && request.upstream().is_none() {
+        if self.routed && is_open && request.upstream().is_none() {
             let detail = "Nothing is served under this path.";
             return refused(Problem::new(StatusCode::NOT_FOUND, detail));
         }
-        // Written out, a path may have become longer than can be passed on.
-        let path = request.forward_path().map_or(0, str::len);
-        if self.inner.routed && path + head.uri.query().map_or(0, str::len) >= MAX_TARGET {
-            let detail = "The path and the query are too long.";
-            return refused(Problem::new(StatusCode::URI_TOO_LONG, detail));
-        }
-        Ok(request)
+        let path = request.forward_path().filter(|_| self.routed);
+        let target = match path.filter(|path| Some(*path) != facts.path) {
+            None => None,
+            // Written out, it may have become longer than a target can be.
+            Some(path) => match target(path, head.uri.query()) {
+                Some(target) => Some(target),
+                None => {
+                    let detail = "The path and the query are too long.";
+                    return refused(Problem::new(StatusCode::URI_TOO_LONG, detail));
+                }
+            },
+        };
+        Ok(Known {
+            request,
+            target,
+            ip: facts.ip,
+        })
     }
 
     /// What is said to whoever does not prove who it is, or asks for what is not there. An address that
@@ -301,7 +294,7 @@ impl Gate {
         let Unproven { problem, is_guess } = unproven;
         if is_guess {
             let ip = client_ip(policy.identity(), peer, &head.headers);
-            let decision = self.inner.engine.wrong_key(active, ip).await;
+            let decision = self.engine.wrong_key(active, ip).await;
             if !decision.allowed {
                 return refusal_response(&decision, policy.response(), head);
             }
@@ -315,22 +308,22 @@ impl Gate {
 
     /// Whether a refusal is only counted: in shadow, if it is one for want of tokens.
     fn overlooks(&self, decision: &Decision<'_>) -> bool {
-        self.inner.shadow && decision.reason != Some(Reason::Denied)
+        self.shadow && decision.reason != Some(Reason::Denied)
     }
 
     fn unix_secs(&self) -> u64 {
-        let clock = self.inner.engine.clock();
+        let clock = self.engine.clock();
         clock.calendar(clock.now()).as_micros() / 1_000_000
     }
 
     fn passage(
         &self,
         active: &Arc<Active>,
-        head: &Parts,
-        request: &Request<'_, '_>,
+        known: Known<'_, '_>,
         decision: &Decision<'_>,
         charges: Option<&Charges<'_>>,
     ) -> Passage {
+        let request = &known.request;
         // What would have been a refusal is let through in shadow, and not told to come again.
         let headers = match decision.allowed {
             true => LimitHeaders::of(decision, active.policy().response()),
@@ -342,34 +335,31 @@ impl Gate {
         };
         let boxed = |text: Option<&str>| text.map(Box::from);
         let wait = match decision.action {
-            Action::Queue if !self.inner.shadow => {
-                Wait::of(&self.inner.engine, decision, charges, receipt)
-            }
+            Action::Queue if !self.shadow => Wait::of(&self.engine, decision, charges, receipt),
             _ => None,
         };
-        let path = request.forward_path();
-        let degraded = decision.degraded.filter(|_| !self.inner.shadow);
+        let degraded = decision.degraded.filter(|_| !self.shadow);
         let degraded = degraded.and_then(|index| decision.limits.get(index));
         Passage {
             admitted: Admitted {
                 headers,
                 upstream: upstream(active.policy(), request, degraded),
                 degraded: degraded.is_some(),
-                path: boxed(path.filter(|path| *path != head.uri.path())),
-                ip: None,
+                target: known.target,
+                ip: known.ip,
                 tenant: boxed(request.tenant()),
                 plan: boxed(request.plan()),
                 user: boxed(request.user()),
                 action: decision.action,
                 active: Arc::clone(active),
-                receipt: if self.inner.routed { None } else { receipt() },
+                receipt: if self.routed { None } else { receipt() },
             },
             wait,
         }
     }
 
     async fn wait(&self, mut wait: Box<Wait>) {
-        let place = self.inner.lines.join(Errand {
+        let place = self.lines.join(Errand {
             key: Key {
                 family: &wait.family,
                 scope: &wait.scope,
@@ -381,6 +371,14 @@ impl Gate {
         });
         place.turn().await;
         wait.receipt = None;
+    }
+}
+
+/// A path, and a query byte for byte; none if that is too long.
+fn target(path: &str, query: Option<&str>) -> Option<PathAndQuery> {
+    match query {
+        Some(query) => PathAndQuery::try_from(format!("{path}?{query}")).ok(),
+        None => PathAndQuery::try_from(path).ok(),
     }
 }
 
@@ -440,17 +438,10 @@ impl Wait {
             at_least: Duration::from_micros(at_least),
             family: charge.key.family.into(),
             scope: charge.key.scope.into(),
-            length_us: length_us(limit, charge.cost),
+            length_us: limit.limit.refill_us(charge.cost),
             receipt: receipt(),
         }))
     }
-}
-
-/// How long a bucket takes to refill so much, in microseconds.
-fn length_us(limit: &PolicyLimit, cost: u64) -> u64 {
-    let window_us = u128::from(limit.limit.window().as_secs()) * 1_000_000;
-    let length = u128::from(cost) * window_us / u128::from(limit.limit.rate().max(1));
-    u64::try_from(length).unwrap_or(u64::MAX)
 }
 
 impl Drop for Wait {

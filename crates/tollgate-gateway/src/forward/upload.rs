@@ -7,14 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use http::HeaderMap;
-use http::header::HeaderName;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 
 use super::clock::{Clock, locked};
-use super::head::is_hop_by_hop;
 
 type BodyError = Box<dyn Error + Send + Sync>;
 
@@ -80,22 +77,14 @@ impl Body for RequestBody {
         if upload.has(HELD) && upload.poll_held(cx).is_pending() {
             return Poll::Pending;
         }
-        let mut polled = Pin::new(body).poll_frame(cx);
-        match &mut polled {
+        let polled = Pin::new(body).poll_frame(cx);
+        match &polled {
             Poll::Pending => {
                 upload.set(WAITING);
                 return Poll::Pending;
             }
             Poll::Ready(Some(Err(_))) => upload.set(FAILED),
-            Poll::Ready(Some(Ok(frame))) => {
-                if let Some(trailers) = frame.trailers_mut() {
-                    drop_unsayable(trailers);
-                    if trailers.is_empty() {
-                        polled = Poll::Ready(None);
-                    }
-                }
-            }
-            Poll::Ready(None) => {}
+            Poll::Ready(_) => {}
         }
         upload.clear(WAITING);
         upload.moved.store(upload.clock.now(), Ordering::Relaxed);
@@ -114,31 +103,6 @@ impl Body for RequestBody {
             None => SizeHint::with_exact(0),
         }
     }
-}
-
-/// Takes out of a request's trailers what only its head may say, or only this gateway: a server that
-/// merges the two would take a client's word for it.
-fn drop_unsayable(trailers: &mut HeaderMap) {
-    let names: Vec<HeaderName> = trailers
-        .keys()
-        .filter(|name| is_unsayable(name))
-        .cloned()
-        .collect();
-    for name in names {
-        trailers.remove(name);
-    }
-}
-
-fn is_unsayable(name: &HeaderName) -> bool {
-    const PREFIXES: [&str; 4] = ["x-tollgate-", "x-forwarded-", "x-ratelimit-", "ratelimit"];
-    // Servers of the CGI kind do not tell the two apart.
-    let read = name.as_str().replace('_', "-");
-    PREFIXES.iter().any(|prefix| read.starts_with(prefix))
-        || HeaderName::try_from(&read).is_ok_and(|name| is_hop_by_hop(&name))
-        || matches!(
-            &*read,
-            "forwarded" | "host" | "content-length" | "authorization" | "cookie" | "x-real-ip"
-        )
 }
 
 impl Upload {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::header::HeaderName;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
@@ -13,7 +12,7 @@ use tollgate_gateway::{ForwardError, Forwarder};
 use tollgate_policy::Protocol;
 
 use crate::fixtures::{
-    LONG, UNDER_WAY, echo_piece_by_piece, fetch, get, piece, raw, read_head, serve, settled, text,
+    LONG, UNDER_WAY, echo_piece_by_piece, fetch, get, piece, raw, read_head, serve, settled,
     upload_to_a_slow_server, upstream, write,
 };
 use crate::script::{Script, Step};
@@ -248,44 +247,4 @@ async fn a_request_that_breaks_while_it_is_answered_breaks_the_answer() {
     assert_eq!(piece(&mut body).await, "some");
     let error = body.frame().await.unwrap().unwrap_err();
     assert_eq!(error, ForwardError::BadRequestBody);
-}
-
-#[tokio::test]
-async fn trailers_of_a_request_say_nothing_that_only_a_head_may() {
-    const KEPT: &str = "x-sum, x-tollgate, forwarded-by";
-    const DROPPED: &str = "x-tollgate-user, X_Tollgate_Plan, x-forwarded-for, x_forwarded-proto, \
-        x-ratelimit-limit, ratelimit, ratelimit-policy, forwarded, x-real-ip, x_real_ip, \
-        cookie, authorization, proxy-authorization";
-    for protocol in [Protocol::Http1, Protocol::Http2] {
-        let (address, _) = serve(protocol, |request| async move {
-            let body = request.into_body().collect().await.unwrap();
-            let trailers = body.trailers().cloned().unwrap_or_default();
-            let mut names: Vec<_> = trailers.keys().map(|name| name.as_str()).collect();
-            names.sort_unstable();
-            text(names.join(" "))
-        })
-        .await;
-        let mut upstream = upstream(&[address]);
-        upstream.protocol = protocol;
-        let upstream = Arc::new(upstream);
-        for (sent, expected) in [
-            (
-                format!("{KEPT}, {DROPPED}"),
-                "forwarded-by x-sum x-tollgate",
-            ),
-            (DROPPED.to_owned(), ""),
-        ] {
-            let mut trailers = HeaderMap::new();
-            for name in sent.split(", ") {
-                let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
-                trailers.append(name.clone(), HeaderValue::from_static("1"));
-                trailers.append(name, HeaderValue::from_static("2"));
-            }
-            let body = Script::new([Step::Data("data".into()), Step::Trailers(trailers)]);
-            // HTTP/1.1 carries only what has been announced.
-            let request = Request::post("/").header("trailer", &sent).body(body);
-            let response = fetch(&Forwarder::new(), &upstream, request.unwrap()).await;
-            assert_eq!(response.unwrap().body(), expected, "{protocol:?}: {sent}");
-        }
-    }
 }

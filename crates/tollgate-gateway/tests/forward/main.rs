@@ -12,3 +12,4 @@ mod reuse;
 mod script;
 mod time;
 mod tls;
+mod trailers;

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use tollgate_policy::config::JwtAlgorithm;
 
 /// The longest key set.
-const MAX_BYTES: usize = 256 * 1024;
+pub const MAX_JWKS_BYTES: usize = 256 * 1024;
 /// The most keys in a set.
 const MAX_KEYS: usize = 256;
 /// How long an RSA key is.
@@ -73,7 +73,7 @@ impl Jwks {
             place: String::new(),
             what,
         };
-        if text.len() > MAX_BYTES {
+        if text.len() > MAX_JWKS_BYTES {
             return Err(whole("more than 256 KiB"));
         }
         let set: Value = serde_json::from_slice(text).map_err(|_| whole("this is not JSON"))?;

@@ -9,7 +9,7 @@ mod jwt;
 mod proofs;
 
 pub use failure::AuthFailure;
-pub use jwks::JwksFault;
+pub use jwks::{JwksFault, MAX_JWKS_BYTES};
 pub use jwt::TokenFault;
 pub use proofs::Proofs;
 

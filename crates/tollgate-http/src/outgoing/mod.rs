@@ -7,4 +7,4 @@ mod strip;
 pub use forwarded::add_forwarded;
 pub use identity::identity_headers;
 pub(crate) use strip::overrides_method;
-pub use strip::strip;
+pub use strip::{strip, strip_trailers};

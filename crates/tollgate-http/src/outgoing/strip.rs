@@ -44,6 +44,36 @@ pub fn strip(options: &IdentityOptions, peer_is_trusted: bool, headers: &mut Hea
     }
 }
 
+/// What belongs in a head and nowhere else: a server that reads trailers as if they stood there would take
+/// it for the head's.
+const OF_HEADS: [&[u8]; 11] = [
+    b"host",
+    b"content-length",
+    b"transfer-encoding",
+    b"te",
+    b"connection",
+    b"keep-alive",
+    b"proxy-connection",
+    b"upgrade",
+    b"authorization",
+    b"proxy-authorization",
+    b"cookie",
+];
+
+/// As [`strip`], for the trailers of a request: credentials and what frames a message are not passed on
+/// from there at all, nor is the word of a proxy, which has been said in the head.
+pub fn strip_trailers(options: &IdentityOptions, trailers: &mut HeaderMap) {
+    let names = trailers.keys().filter(|name| {
+        let name = name.as_str().as_bytes();
+        let of_key = reads_as(name, options.api_key.header.as_str().as_bytes());
+        is_unwanted(options, false, name) || of_key || OF_HEADS.iter().any(|it| reads_as(name, it))
+    });
+    let unwanted: Vec<HeaderName> = names.cloned().collect();
+    for name in unwanted {
+        trailers.remove(name);
+    }
+}
+
 fn is_unwanted(options: &IdentityOptions, peer_is_trusted: bool, name: &[u8]) -> bool {
     let of_options = |header: &HeaderName| reads_as(name, header.as_str().as_bytes());
     let ours = match name.first() {
