@@ -126,6 +126,70 @@ impl Limit {
         }
     }
 
+    /// This limit, nowhere above `other`: the lower of the two rates, as fractions, and the smaller of the
+    /// two capacities. Limits that count in different ways, or over different sliding windows, have no
+    /// such minimum: this one stays as it is.
+    #[must_use]
+    pub fn within(&self, other: &Self) -> Self {
+        let per_sec =
+            |one: &Self, two: &Self| u64::from(one.rate) * u64::from(two.window.as_secs());
+        let slower = if per_sec(other, self) < per_sec(self, other) {
+            other
+        } else {
+            self
+        };
+        match (self.algorithm, other.algorithm) {
+            (Algorithm::TokenBucket, Algorithm::TokenBucket) => {
+                let capacity = self.capacity.min(other.capacity);
+                Self {
+                    capacity,
+                    narrow_ceiling: narrow_ceiling(slower.window, capacity),
+                    ..*slower
+                }
+            }
+            (Algorithm::SlidingWindow, Algorithm::SlidingWindow) if self.window == other.window => {
+                *slower
+            }
+            _ => *self,
+        }
+    }
+
+    /// This limit, so many thousandths of it: rate and capacity, each rounded down, but not below one. A
+    /// rate that would lose a fraction is counted over a longer window instead, where there is one.
+    #[must_use]
+    pub fn thousandths(&self, thousandths: u32) -> Self {
+        let of = |whole: u32| {
+            let scaled = u64::from(whole) * u64::from(thousandths) / 1000;
+            u32::try_from(scaled).unwrap_or(u32::MAX).max(1)
+        };
+        let (mut rate, mut window) = (of(self.rate), self.window);
+        if self.algorithm == Algorithm::TokenBucket {
+            let exact = u64::from(self.rate) * u64::from(thousandths);
+            let stretch = 1000 / gcd(exact, 1000);
+            let longer = u32::try_from(stretch).ok();
+            let longer = longer.and_then(|stretch| window.as_secs().checked_mul(stretch));
+            let longer = longer.and_then(Window::from_secs);
+            let more = u32::try_from(exact * stretch / 1000).ok();
+            if let (Some(longer), Some(more @ 1..)) = (longer, more) {
+                (rate, window) = (more, longer);
+            }
+        }
+        let capacity = match self.algorithm {
+            Algorithm::TokenBucket => of(self.capacity),
+            Algorithm::SlidingWindow => rate,
+        };
+        Self {
+            algorithm: self.algorithm,
+            rate,
+            window,
+            capacity,
+            narrow_ceiling: match self.algorithm {
+                Algorithm::TokenBucket => narrow_ceiling(window, capacity),
+                Algorithm::SlidingWindow => 0,
+            },
+        }
+    }
+
     /// The level of a token bucket that has spent `parts` of 1/window of a token, `elapsed_us` ago: the
     /// same as [`Limit::level`], in half the time, where everything fits in 64 bits. None where it does
     /// not, or for a sliding window.
@@ -141,6 +205,14 @@ impl Limit {
     #[inline(always)]
     pub fn level(&self, state: Option<State>, now: Timestamp) -> Level {
         Level::new(*self, state, now)
+    }
+}
+
+fn gcd(one: u64, other: u64) -> u64 {
+    if other == 0 {
+        one
+    } else {
+        gcd(other, one % other)
     }
 }
 
@@ -225,6 +297,56 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn nothing_within_another_is_above_either() {
+        for one in limits() {
+            for other in limits() {
+                let within = one.within(&other);
+                let is_bucket = |limit: &Limit| limit.algorithm() == Algorithm::TokenBucket;
+                let comparable = is_bucket(&one) == is_bucket(&other)
+                    && (is_bucket(&one) || one.window() == other.window());
+                if !comparable {
+                    assert_eq!(within, one);
+                    continue;
+                }
+                let faster = |limit: &Limit| {
+                    let (rate, secs) = (within.rate(), within.window().as_secs());
+                    u128::from(rate) * u128::from(limit.window().as_secs())
+                        > u128::from(limit.rate()) * u128::from(secs)
+                };
+                assert!(!faster(&one) && !faster(&other), "{one:?} within {other:?}");
+                assert_eq!(within.capacity(), one.capacity().min(other.capacity()));
+                let again = match is_bucket(&one) {
+                    true => Limit::token_bucket(within.rate(), within.window(), within.capacity()),
+                    false => Limit::sliding_window(within.rate(), within.window()),
+                };
+                assert_eq!(Ok(within), again);
+            }
+        }
+    }
+
+    #[test]
+    fn thousandths_of_a_limit() {
+        let minute = Window::from_secs(60).unwrap();
+        let of = |rate, window, capacity, thousandths| {
+            let limit = Limit::token_bucket(rate, window, capacity).unwrap();
+            let limit = limit.thousandths(thousandths);
+            (limit.rate(), limit.window().as_secs(), limit.capacity())
+        };
+        assert_eq!(of(100, minute, 10, 2000), (200, 60, 20));
+        assert_eq!(of(100, minute, 10, 1000), (100, 60, 10));
+        // One and a half a second is three in two.
+        assert_eq!(of(1, Window::SECOND, 1, 1500), (3, 2, 1));
+        assert_eq!(
+            of(u32::MAX, Window::SECOND, u32::MAX, 2000),
+            (u32::MAX, 1, u32::MAX)
+        );
+        let year = Window::from_secs(31_622_400).unwrap();
+        assert_eq!(of(1, year, 1, 1500), (1, 31_622_400, 1));
+        let sliding = Limit::sliding_window(3, minute).unwrap().thousandths(1500);
+        assert_eq!(Ok(sliding), Limit::sliding_window(4, minute));
     }
 
     #[test]
