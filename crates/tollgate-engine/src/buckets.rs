@@ -37,7 +37,7 @@ pub struct BucketLevel {
 pub enum BucketError {
     /// The facts make no request.
     Rejected(Rejection),
-    /// No limit of the policy counts in buckets of this family.
+    /// No limit of the policy has this name for such a request, or counts in buckets of this family.
     NoLimit(String),
     /// The store did not answer. A reset may have been done, and may be repeated.
     Unavailable,
@@ -146,6 +146,38 @@ impl Engine {
             .reset(&charges, self.clock().now())
             .wait()
             .await?)
+    }
+
+    /// Gives tokens back to the buckets that [`Engine::inspect`] shows, or only to that of the limit with
+    /// this name: up to what is spent of them. The names of those that were given some.
+    ///
+    /// # Errors
+    ///
+    /// The facts make no sense under the policy, it has no such limit for them, or the store does not
+    /// answer: then it may have been done, and doing it again may give twice.
+    pub async fn grant(
+        &self,
+        active: &Active,
+        facts: &Facts<'_>,
+        limit: Option<&str>,
+        tokens: u32,
+    ) -> Result<Vec<String>, BucketError> {
+        let charges = active.policy().request(facts)?.charges();
+        let named = charges
+            .iter()
+            .filter(|(_, it, _)| limit.is_none_or(|name| *it.name == *name));
+        let given: Vec<Charge<'_>> = named
+            .map(|(_, _, charge)| Charge {
+                cost: tokens.into(),
+                ..charge
+            })
+            .collect();
+        if let (true, Some(name)) = (given.is_empty(), limit) {
+            return Err(BucketError::NoLimit(name.to_owned()));
+        }
+        let now = self.clock().now();
+        self.store.credit(&given, now, now).wait().await?;
+        Ok(given.iter().map(|charge| charge.name.to_owned()).collect())
     }
 
     /// What the store says to charges of nothing.

@@ -1,25 +1,31 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::{Charge, Timestamp};
 use tollgate_policy::config::Enforcement;
-use tollgate_policy::{Bypass, Charges, Facts, Policy, Rejection, Request, Treatment};
+use tollgate_policy::{
+    Bypass, Change, Charges, Facts, LimitId, Policy, Rejection, Request, TENANT_FAMILY, Treatment,
+};
 use tollgate_store::{Mode, Outcome, Store};
 
 use crate::clock::Clock;
 use crate::counters::{Count, Tally};
 use crate::decision::{Action, Decision, Reason, Source};
 use crate::judged::Judged;
+use crate::observer::Observer;
 
 /// Decides.
 pub struct Engine {
     active: ArcSwap<Active>,
+    /// Held by whoever makes a new policy of the one in force.
+    changing: Mutex<()>,
     pub(crate) store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    observer: Option<Arc<dyn Observer>>,
     /// Requests that no limit concerned, and those refused or let through whatever the limits.
     unlimited: Tally,
     sources: [AtomicU64; Source::ALL.len()],
@@ -29,8 +35,11 @@ pub struct Engine {
 #[derive(Debug)]
 pub struct Active {
     policy: Policy,
-    tallies: Vec<Arc<Tally>>,
+    tallies: Tallies,
 }
+
+/// What was counted of each limit of the rules, and last of all those of tenants together.
+type Tallies = Arc<[Arc<Tally>]>;
 
 impl Active {
     /// The policy.
@@ -38,10 +47,14 @@ impl Active {
         &self.policy
     }
 
-    /// Each limit's name with its counts.
+    /// Each limit's name with its counts. The limits of all tenants are counted together, as `tenant`.
     pub fn tallies(&self) -> impl Iterator<Item = (&str, &Tally)> {
-        let names = self.policy.limits().iter().map(|limit| &*limit.name);
-        names.zip(self.tallies.iter().map(|tally| &**tally))
+        names(&self.policy).zip(self.tallies.iter().map(|tally| &**tally))
+    }
+
+    fn tally(&self, id: LimitId) -> &Tally {
+        let last = self.tallies.len().saturating_sub(1);
+        &self.tallies[id.min(last)]
     }
 }
 
@@ -51,14 +64,23 @@ const STORE_RETRY_US: u64 = 1_000_000;
 impl Engine {
     /// An engine that decides by this policy until another replaces it.
     pub fn new(policy: Policy, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        let tallies = policy.limits().iter().map(|_| Arc::default()).collect();
+        let tallies = names(&policy).map(|_| Arc::default()).collect();
         Self {
             active: ArcSwap::from_pointee(Active { policy, tallies }),
+            changing: Mutex::default(),
             store,
             clock,
+            observer: None,
             unlimited: Tally::default(),
             sources: Default::default(),
         }
+    }
+
+    /// Tells an observer of everything that is decided and charged.
+    #[must_use]
+    pub fn observed_by(self, observer: Arc<dyn Observer>) -> Self {
+        let observer = Some(observer);
+        Self { observer, ..self }
     }
 
     /// The policy in force now. Decisions made with it borrow from it; let go of it soon.
@@ -66,27 +88,36 @@ impl Engine {
         self.active.load()
     }
 
-    /// Puts another policy in force, at once and for all decisions that begin from now on. What was
-    /// spent and counted under a limit's name goes on.
+    /// Puts another policy in force, at once and for all decisions that begin from now on, for the people
+    /// that are known by now. What was spent and counted under a limit's name goes on.
     pub fn replace(&self, policy: Policy) {
+        let _changing = self.changing();
         let old = self.active.load();
-        let known: BTreeMap<&str, &Arc<Tally>> = old
-            .policy
-            .limits()
-            .iter()
-            .map(|limit| &*limit.name)
-            .zip(&old.tallies)
-            .collect();
-        let tallies = policy
-            .limits()
-            .iter()
-            .map(|limit| {
-                known
-                    .get(&*limit.name)
-                    .map_or_else(Arc::default, |it| (*it).clone())
-            })
-            .collect();
+        let policy = policy.for_people_of(&old.policy);
+        let known: BTreeMap<&str, &Arc<Tally>> = names(&old.policy).zip(&*old.tallies).collect();
+        let tally = |name| {
+            known
+                .get(name)
+                .map_or_else(Arc::default, |it| (*it).clone())
+        };
+        let tallies = names(&policy).map(tally).collect();
         self.active.store(Arc::new(Active { policy, tallies }));
+    }
+
+    /// Puts changes of people in force, all of them at once. It takes as long as there are changes, not
+    /// as there are people, unless one concerns a tenant with others below it.
+    pub fn change(&self, changes: Vec<Change>) {
+        let _changing = self.changing();
+        let old = self.active.load();
+        self.active.store(Arc::new(Active {
+            policy: old.policy.with(changes),
+            tallies: old.tallies.clone(),
+        }));
+    }
+
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        // Nothing is left half done by whoever died with it.
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The clock that decisions are made by.
@@ -146,6 +177,9 @@ impl Engine {
             (None, _) => self.without_limits(Action::Deny, Some(Reason::Denied), now),
         };
         self.observe(active, &decision, mode);
+        if let (Some(observer), Mode::Charge) = (&self.observer, mode) {
+            observer.decided(request, &decision);
+        }
         decision
     }
 
@@ -156,6 +190,9 @@ impl Engine {
         let charges = active.policy.wrong_key_charges(ip);
         let decision = self.charge(active, &charges, Mode::Charge, now).await;
         self.observe(active, &decision, Mode::Charge);
+        if let Some(observer) = &self.observer {
+            observer.guessed(&active.policy, ip, &decision);
+        }
         decision
     }
 
@@ -215,7 +252,7 @@ impl Engine {
         }
         self.sources[decision.source as usize].fetch_add(1, Relaxed);
         let tally = match decision.shown() {
-            Some(status) => &active.tallies[status.id],
+            Some(status) => active.tally(status.id),
             None => &self.unlimited,
         };
         tally.add(match decision.action {
@@ -226,12 +263,18 @@ impl Engine {
         });
         for status in &decision.limits {
             if decision.allowed && status.shadow && status.denied {
-                active.tallies[status.id].add(Count::ShadowDenied);
+                active.tally(status.id).add(Count::ShadowDenied);
             }
             // Unless that was counted above.
             if decision.action == Action::Queue && status.degrades {
-                active.tallies[status.id].add(Count::Degraded);
+                active.tally(status.id).add(Count::Degraded);
             }
         }
     }
+}
+
+/// The names that limits are counted under.
+fn names(policy: &Policy) -> impl Iterator<Item = &str> {
+    let names = policy.limits().iter().map(|limit| &*limit.name);
+    names.chain([TENANT_FAMILY])
 }

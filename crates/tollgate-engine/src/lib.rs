@@ -30,6 +30,7 @@ mod counters;
 mod decision;
 mod engine;
 mod judged;
+mod observer;
 mod receipt;
 
 pub use buckets::{BucketError, BucketLevel, BucketStatus};
@@ -37,5 +38,6 @@ pub use clock::{Clock, SystemClock};
 pub use counters::{Count, Tally};
 pub use decision::{Action, Decision, LimitStatus, Reason, Source};
 pub use engine::{Active, Engine};
+pub use observer::Observer;
 pub use receipt::{Change, Receipt};
 pub use tollgate_store::{Mode, StoreError};

@@ -7,6 +7,7 @@ use crate::Problem;
 pub fn rejected(rejection: &Rejection) -> Problem {
     let status = match rejection {
         Rejection::UnknownKey | Rejection::Anonymous => StatusCode::UNAUTHORIZED,
+        Rejection::Unverifiable => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::BAD_REQUEST,
     };
     Problem::new(status, rejection.to_string()).with("reason", reason(rejection))
@@ -15,6 +16,7 @@ pub fn rejected(rejection: &Rejection) -> Problem {
 fn reason(rejection: &Rejection) -> &'static str {
     match rejection {
         Rejection::UnknownKey => "unknown_key",
+        Rejection::Unverifiable => "directory_stale",
         Rejection::Anonymous => "anonymous",
         Rejection::UnknownPlan(_) => "unknown_plan",
         Rejection::UnknownTenant(_) => "unknown_tenant",

@@ -1,28 +1,43 @@
 //! What a request has to pay.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Key, Limit};
 
 use crate::config::{Enforcement, ScopeWord};
+use crate::people::{Boosted, Tenant};
 use crate::policy::{LimitId, Policy, PolicyLimit, Strategy};
 use crate::request::Request;
-use crate::scope::{self, Caller, CallerIp, ScopeBytes};
+use crate::scope::{self, Caller, CallerIp, Identity, ScopeBytes};
 
 /// The charges of a request, with the bytes of their keys.
 #[derive(Debug)]
 pub struct Charges<'p> {
-    policy: &'p Policy,
-    owned: OwnedCharges,
+    /// The limits of the rules, raised if the caller has a boost.
+    rules: &'p [PolicyLimit],
+    tenant: Option<&'p Arc<Tenant>>,
+    boost: Option<&'p Boosted>,
+    enforced: bool,
+    /// The limit of each item.
+    limits: SmallVec<[&'p PolicyLimit; 4]>,
+    owned: Items,
 }
 
 /// Charges that outlive the borrow of their policy. They mean nothing to another policy.
 #[derive(Clone, Debug)]
 pub struct OwnedCharges {
+    items: Items,
+    tenant: Option<Arc<Tenant>>,
+    boost: Option<Boosted>,
+}
+
+#[derive(Clone, Debug)]
+struct Items {
     /// On the stack for as many as most requests have; more would only be moved about.
-    items: SmallVec<[Item; 4]>,
+    list: SmallVec<[Item; 4]>,
     bytes: ScopeBytes,
     /// The cost that was asked for.
     asked: u32,
@@ -58,28 +73,70 @@ impl Item {
 
 impl<'p> Charges<'p> {
     pub(crate) fn new(policy: &'p Policy, asked: u32) -> Self {
+        Self::of(policy, asked, None, None)
+    }
+
+    /// Charges of a caller of this tenant, with this boost.
+    pub(crate) fn of(
+        policy: &'p Policy,
+        asked: u32,
+        tenant: Option<&'p Arc<Tenant>>,
+        boost: Option<&'p Boosted>,
+    ) -> Self {
         Self {
-            policy,
-            owned: OwnedCharges {
-                items: SmallVec::new(),
+            rules: boost.map_or(&policy.rules.limits, |boost| &boost.limits),
+            tenant,
+            boost,
+            enforced: policy.enforcement() != Enforcement::Shadow,
+            limits: SmallVec::new(),
+            owned: Items {
+                list: SmallVec::new(),
                 bytes: ScopeBytes::new(),
                 asked,
             },
         }
     }
 
+    /// Adds a charge by a limit of the rules.
     pub(crate) fn push(&mut self, id: LimitId, request: &Request<'p, '_>) {
-        let limit = &self.policy.limits[id];
-        let scope = match self.owned.items.last() {
+        let limit = &self.rules[id];
+        let scope = match (self.limits.last(), self.owned.list.last()) {
             // The same words have the same values: the same bytes do for both.
-            Some(last) if self.policy.limits[last.id].scope == limit.scope => last.scope,
+            (Some(last), Some(item)) if last.scope == limit.scope => item.scope,
             _ => self.encode(&limit.scope, request),
         };
+        self.add(id, limit, scope, request);
+    }
+
+    /// Adds the charges by the limits of the caller's tenant, then those above it that bind it.
+    pub(crate) fn push_tenants(&mut self, request: &Request<'p, '_>) {
+        let Some(tenant) = self.tenant else {
+            return;
+        };
+        for (level, limit) in tenant.levels().enumerate() {
+            if request.concerns(limit) {
+                let start = self.owned.bytes.len();
+                let owner = limit.owner().as_bytes();
+                scope::push_value(Identity::Tenant, owner, &mut self.owned.bytes);
+                let scope = (start, self.owned.bytes.len());
+                self.add(self.rules.len() + level, limit, scope, request);
+            }
+        }
+    }
+
+    fn add(
+        &mut self,
+        id: LimitId,
+        limit: &'p PolicyLimit,
+        scope: (usize, usize),
+        request: &Request<'p, '_>,
+    ) {
         let by_route = request.route.map_or(1, |route| route.cost);
         let unit = u64::from(by_route) * u64::from(limit.cost);
         let cost = unit.saturating_mul(self.owned.asked.into());
-        let enforced = self.policy.enforcement != Enforcement::Shadow;
-        self.owned.items.push(Item {
+        let enforced = self.enforced;
+        self.limits.push(limit);
+        self.owned.list.push(Item {
             id,
             limit: match limit.strategy {
                 Strategy::Queue {
@@ -112,7 +169,7 @@ impl<'p> Charges<'p> {
 
     /// Whether there is nothing to pay.
     pub fn is_empty(&self) -> bool {
-        self.owned.items.is_empty()
+        self.owned.list.is_empty()
     }
 
     /// The charges with the limits they come from.
@@ -122,10 +179,8 @@ impl<'p> Charges<'p> {
     /// [`Strategy::Degrade`] is charged as a shadow limit. Neither is so for a cost above the capacity,
     /// which is never admitted, nor while enforcement is `shadow`.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (LimitId, &'p PolicyLimit, Charge<'_>)> {
-        self.owned.items.iter().map(|item| {
-            let limit = &self.policy.limits[item.id];
-            (item.id, limit, item.charge(limit, &self.owned.bytes))
-        })
+        let items = self.owned.list.iter().zip(&self.limits);
+        items.map(|(item, limit)| (item.id, *limit, item.charge(limit, &self.owned.bytes)))
     }
 
     /// The cost that was asked for, before any route or limit multiplies it.
@@ -135,7 +190,11 @@ impl<'p> Charges<'p> {
 
     /// The same, without the borrow.
     pub fn to_owned(&self) -> OwnedCharges {
-        self.owned.clone()
+        OwnedCharges {
+            items: self.owned.clone(),
+            tenant: self.tenant.cloned(),
+            boost: self.boost.cloned(),
+        }
     }
 }
 
@@ -146,10 +205,16 @@ impl OwnedCharges {
         &'a self,
         policy: &'a Policy,
     ) -> impl Iterator<Item = (LimitId, &'a PolicyLimit, Charge<'a>)> {
-        self.items.iter().filter_map(|item| {
-            let limit = policy.limits.get(item.id)?;
+        let boost = self.boost.as_ref();
+        let rules = boost.map_or(&policy.rules.limits[..], |boost| &boost.limits);
+        let limit = move |id: LimitId| match id.checked_sub(rules.len()) {
+            None => rules.get(id),
+            Some(level) => self.tenant.as_ref()?.levels().nth(level),
+        };
+        self.items.list.iter().filter_map(move |item| {
+            let limit = limit(item.id)?;
             let cost = item.unit;
-            let charge = item.charge(limit, &self.bytes);
+            let charge = item.charge(limit, &self.items.bytes);
             Some((item.id, limit, Charge { cost, ..charge }))
         })
     }
@@ -161,18 +226,20 @@ impl Policy {
     /// It holds whatever the file says of enforcement: no right key is ever kept out by it.
     pub fn wrong_key_charges(&self, ip: IpAddr) -> Charges<'_> {
         let mut charges = Charges::new(self, 1);
-        let Some(limit) = self.limits.get(self.wrong_keys) else {
+        let rules = &self.rules;
+        let Some(limit) = rules.limits.get(rules.wrong_keys) else {
             return charges;
         };
         let caller = Caller {
-            ip: Some(CallerIp::new(ip, self.ipv6_prefix)),
+            ip: Some(CallerIp::new(ip, rules.ipv6_prefix)),
             ..Caller::default()
         };
         let bytes = &mut charges.owned.bytes;
         scope::encode(ScopeWord::Ip, &caller, None, None, bytes);
         let scope = (0, bytes.len());
-        charges.owned.items.push(Item {
-            id: self.wrong_keys,
+        charges.limits.push(limit);
+        charges.owned.list.push(Item {
+            id: rules.wrong_keys,
             limit: limit.limit,
             cost: 1,
             unit: 1,

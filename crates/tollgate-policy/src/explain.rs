@@ -1,10 +1,13 @@
 //! The charges of a request, told to people.
 
-use serde::Serialize;
-use tollgate_core::{Algorithm, OnFailure};
+use std::fmt::{self, Write};
 
+use serde::Serialize;
+use tollgate_core::{Algorithm, Limit, OnFailure};
+
+use crate::budget::Span;
 use crate::config::{Enforcement, Place, ScopeWord};
-use crate::policy::Strategy;
+use crate::policy::{PolicyLimit, Strategy, TENANT_FAMILY};
 use crate::request::{Bypass, PlanFrom, Request, Treatment};
 use crate::scope::{self, KeyText, ScopeBytes};
 
@@ -35,6 +38,10 @@ pub struct Explanation {
 pub struct ChargeExplanation {
     /// The limit's name.
     pub name: String,
+    /// For a limit of the caller's tenant or of one above it, what it is made of: `1000/minute, burst 100:
+    /// own; partner allows 5000/minute, burst 500; system 10000/minute, burst 1000`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub levels: Option<String>,
     /// The bucket it is taken from.
     pub key: String,
     /// The words of the limit's scope, and what stood for each.
@@ -132,6 +139,7 @@ impl Request<'_, '_> {
             plan_from: self.plan.map(|choice| match choice.from {
                 PlanFrom::Request => "the request".to_owned(),
                 PlanFrom::Key => "the API key".to_owned(),
+                PlanFrom::User => "the user".to_owned(),
                 PlanFrom::Tenant(tenant) => format!("tenant {tenant}"),
                 PlanFrom::Default => "identity.anonymous.plan".to_owned(),
             }),
@@ -166,8 +174,16 @@ impl Request<'_, '_> {
             }
             ChargeExplanation {
                 name: limit.name.to_string(),
+                levels: self.explain_levels(limit),
                 key: KeyText(charge.key).to_string(),
-                scope: self.explain_scope(&limit.scope),
+                scope: match *limit.family == *TENANT_FAMILY {
+                    true => vec![ScopeExplanation {
+                        word: ScopeWord::Tenant.word(),
+                        by: ScopeWord::Tenant.word(),
+                        value: limit.owner().to_owned(),
+                    }],
+                    false => self.explain_scope(&limit.scope),
+                },
                 algorithm: match limit.limit.algorithm() {
                     Algorithm::TokenBucket => "token_bucket",
                     Algorithm::SlidingWindow => "sliding_window",
@@ -183,7 +199,7 @@ impl Request<'_, '_> {
                 },
                 cost: charge.cost,
                 cost_factors,
-                shadow: limit.shadow || self.policy.enforcement == Enforcement::Shadow,
+                shadow: limit.shadow || self.policy.enforcement() == Enforcement::Shadow,
                 strategy: self.explain_strategy(limit.strategy),
                 on_failure: match charge.on_failure {
                     OnFailure::Local => None,
@@ -193,6 +209,29 @@ impl Request<'_, '_> {
             }
         });
         explained.collect()
+    }
+
+    /// What a tenant's limit is made of.
+    fn explain_levels(&self, limit: &PolicyLimit) -> Option<String> {
+        if *limit.family != *TENANT_FAMILY {
+            return None;
+        }
+        let tenant = self.policy.tenant(limit.owner())?;
+        let written = tenant.entry().limit.as_deref()?.limit();
+        let above = tenant.levels().skip(1);
+        let above: Vec<(&str, &Limit)> = above.map(|it| (it.owner(), &it.limit)).collect();
+        let cut = |of: fn(&Limit) -> (u32, u32)| of(&limit.limit) != of(written);
+        let mut text = format!("{}: ", Numbers(&limit.limit));
+        if !cut(|it| (it.rate(), it.window().as_secs())) && !cut(|it| (it.capacity(), 0)) {
+            text.push_str("own");
+        } else {
+            let _ = write!(text, "the least of own {}", Numbers(written));
+        }
+        for (index, (name, limit)) in above.into_iter().enumerate() {
+            let allows = if index == 0 { " allows" } else { "" };
+            let _ = write!(text, "; {name}{allows} {}", Numbers(limit));
+        }
+        Some(text)
     }
 
     fn explain_strategy(&self, strategy: Strategy) -> Option<StrategyExplanation> {
@@ -206,7 +245,7 @@ impl Request<'_, '_> {
                 max_queue,
             }),
             Strategy::Degrade { upstream } => {
-                let upstream = upstream.and_then(|index| self.policy.upstreams.get(index));
+                let upstream = upstream.and_then(|index| self.policy.upstreams().get(index));
                 let upstream = upstream.map(|upstream| upstream.name.to_string());
                 Some(StrategyExplanation::Degrade { upstream })
             }
@@ -231,10 +270,25 @@ impl Request<'_, '_> {
     }
 }
 
-fn capacity_from(limit: &crate::PolicyLimit) -> String {
+/// A limit as people write it.
+struct Numbers<'a>(&'a Limit);
+
+impl fmt::Display for Numbers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = self.0;
+        write!(f, "{}/{}", limit.rate(), Span(limit.window().as_secs()))?;
+        match limit.algorithm() {
+            Algorithm::TokenBucket => write!(f, ", burst {}", limit.capacity()),
+            Algorithm::SlidingWindow => f.write_str(", sliding"),
+        }
+    }
+}
+
+fn capacity_from(limit: &PolicyLimit) -> String {
     let origin = &limit.origin;
     let base = match &origin.capacity {
         Some(place) => at(place),
+        None if origin.rate.line == 0 => at(&origin.rate),
         None => "sustained.rate, the default".to_owned(),
     };
     match &origin.allowance {
@@ -247,5 +301,8 @@ fn capacity_from(limit: &crate::PolicyLimit) -> String {
 }
 
 fn at(place: &Place) -> String {
+    if place.line == 0 {
+        return "the directory".to_owned();
+    }
     format!("line {}, {}", place.line, place.path)
 }

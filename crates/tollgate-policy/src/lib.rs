@@ -9,13 +9,16 @@
 
 pub mod config;
 
+mod budget;
 mod charges;
 mod compile;
 mod explain;
 mod facts;
+mod identifier;
 mod identity;
 mod owned_key;
 mod path;
+mod people;
 mod policy;
 mod request;
 mod router;
@@ -24,20 +27,26 @@ mod scope;
 mod tests;
 mod upstream;
 
+pub use budget::{Allocation, Fit};
 pub use charges::{Charges, OwnedCharges};
 pub use compile::{
-    AccessLog, ClientCertificate, Compiled, GatewaySettings, Listen, RedisOptions, RedisTls,
-    ServerTls, Settings, compile,
+    AccessLog, AuditSettings, ClientCertificate, Compiled, DirectorySettings, GatewaySettings,
+    Listen, MAX_LEVELS, RedisOptions, RedisTls, ServerTls, Settings, UsageSettings, compile,
 };
-pub use config::{ForwardingHeader, HostHeader, JwtAlgorithm, Protocol};
+pub use config::{DirectoryUrl, ForwardingHeader, HostHeader, JwtAlgorithm, Protocol};
 pub use explain::{
     ChargeExplanation, Explanation, Factor, Number, ScopeExplanation, StrategyExplanation,
 };
 pub use facts::Facts;
+pub use identifier::Identifier;
 pub use identity::{Anonymous, ApiKeyOptions, IdentityOptions, JwksSource, JwtOptions};
 pub use owned_key::{KeyTextError, OwnedKey};
 pub use path::{MAX_PATH, PathFault};
-pub use policy::{ApiKey, LimitId, Policy, PolicyLimit, ResponseOptions, Strategy};
+pub use people::{
+    Allowed, AllowedCaller, ApiKey, Boost, Boostee, Budget, Change, Clash, Tenant, TenantEntry,
+    TenantLimit, UserEntry,
+};
+pub use policy::{LimitId, Policy, PolicyLimit, ROOT, ResponseOptions, Strategy, TENANT_FAMILY};
 pub use request::{Bypass, Rejection, Request, Treatment};
 pub use scope::{KeyText, MAX_KEY_TEXT};
 pub use upstream::{Target, Upstream, UpstreamTls};

@@ -2,14 +2,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 use tollgate_core::{Charge, Key, Limit, OnFailure};
 
 use crate::config::{BodyStyle, Enforcement, HeaderStyle, LimitShown, Place, ScopeWord, When};
 use crate::identity::IdentityOptions;
 use crate::path::PathOptions;
+use crate::people::{AllowList, AllowedCaller, ApiKey, People, TenantEntry};
 use crate::router::{RouteId, Router};
+use crate::scope::{self, Identity};
 use crate::upstream::Upstream;
 
 /// Names the caller or the operator chose, hashed with a seed of this process.
@@ -18,16 +19,27 @@ pub(crate) type Names<T> = HashMap<Box<str>, T, foldhash::quality::RandomState>;
 pub(crate) type ByHash<T> = HashMap<[u8; 32], T, foldhash::quality::RandomState>;
 
 /// The root of the tenant tree. It is always there.
-pub(crate) const ROOT: &str = "system";
+pub const ROOT: &str = "system";
+/// What buckets of all tenants are named by, and their limits counted under.
+pub const TENANT_FAMILY: &str = "tenant";
 
 /// A limit by its place in [`Policy::limits`].
 pub type LimitId = usize;
 
-/// A compiled configuration: everything a decision needs, checked once, read by many.
+/// Everything a decision needs, checked once, read by many: the rules of a compiled configuration, and
+/// the people that it and a directory know.
 ///
-/// It is never changed; a new configuration is a new policy.
-#[derive(Debug)]
+/// It is never changed; a new configuration, or other people, are a new policy. A clone costs next to
+/// nothing.
+#[derive(Clone, Debug)]
 pub struct Policy {
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) people: People,
+}
+
+/// What a configuration file says.
+#[derive(Debug)]
+pub(crate) struct Rules {
     pub(crate) limits: Vec<PolicyLimit>,
     /// The entries of `limits`, which concern every request.
     pub(crate) common: Vec<LimitId>,
@@ -41,33 +53,36 @@ pub struct Policy {
     pub(crate) upstream_limits: Vec<Vec<LimitId>>,
     pub(crate) router: Router,
     pub(crate) routes: Vec<Route>,
-    pub(crate) tenants: Names<Tenant>,
+    pub(crate) tenants: Names<TenantEntry>,
     pub(crate) refuse_unknown_tenants: bool,
     pub(crate) keys: ByHash<ApiKey>,
+    pub(crate) allowed: Vec<AllowedCaller>,
     pub(crate) allow: AllowList,
     pub(crate) ipv6_prefix: u8,
     pub(crate) paths: PathOptions,
     pub(crate) enforcement: Enforcement,
+    /// What holds for limits that do not say.
+    pub(crate) on_failure: OnFailure,
     pub(crate) response: ResponseOptions,
 }
 
 /// A limit, and which requests it concerns.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PolicyLimit {
-    /// As it is reported: `plan:free`, `limit:per-ip`, `route:POST /v1/jobs`, `upstream:app`.
+    /// As it is reported: `plan:free`, `limit:per-ip`, `route:POST /v1/jobs`, `upstream:app`, `tenant:acme`.
     pub name: Box<str>,
     /// As its buckets are named: the same, but `plan` for all plans, so that a caller who changes plan
-    /// keeps what is spent.
-    pub family: Box<str>,
+    /// keeps what is spent, and `tenant` for all tenants, of which there may be many.
+    pub family: Arc<str>,
     /// The numbers.
     pub limit: Limit,
     /// What happens to a request beyond it.
     pub strategy: Strategy,
     /// The words of the scope, as reported: `user`, `user,route`.
-    pub scope_text: Box<str>,
+    pub scope_text: Arc<str>,
     /// Whether answers tell its state.
     pub headers: bool,
-    pub(crate) scope: Box<[ScopeWord]>,
+    pub(crate) scope: Arc<[ScopeWord]>,
     pub(crate) cost: u32,
     pub(crate) shadow: bool,
     pub(crate) on_failure: OnFailure,
@@ -95,7 +110,7 @@ pub enum Strategy {
 }
 
 /// Where a limit's numbers were written.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Origin {
     pub(crate) rate: Place,
     pub(crate) capacity: Option<Place>,
@@ -129,42 +144,6 @@ pub(crate) enum Access {
     Denied,
 }
 
-#[derive(Debug)]
-pub(crate) struct Tenant {
-    /// Its own plan or the nearest ancestor's, and whose it is.
-    pub(crate) plan: Option<(Box<str>, Box<str>)>,
-}
-
-/// Whose an API key is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ApiKey {
-    /// The tenant it proves.
-    pub tenant: Option<Box<str>>,
-    /// The user it proves.
-    pub user: Option<Box<str>>,
-    /// The client it proves.
-    pub client: Option<Box<str>>,
-    /// The plan it is given.
-    pub plan: Option<Box<str>>,
-}
-
-/// A key that is known, but proves nobody.
-static NOBODY: ApiKey = ApiKey {
-    tenant: None,
-    user: None,
-    client: None,
-    plan: None,
-};
-
-/// Callers that are never limited, each with the reason given for it.
-#[derive(Debug, Default)]
-pub(crate) struct AllowList {
-    pub(crate) nets: Vec<(IpNet, Box<str>)>,
-    pub(crate) keys: ByHash<Box<str>>,
-    pub(crate) users: Names<Box<str>>,
-    pub(crate) tenants: Names<Box<str>>,
-}
-
 /// What answers look like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponseOptions {
@@ -181,14 +160,24 @@ pub struct ResponseOptions {
 }
 
 impl Policy {
-    /// All limits, the last of them `wrong_keys`. The index of one is its [`LimitId`].
-    pub fn limits(&self) -> &[PolicyLimit] {
-        &self.limits
+    pub(crate) fn new(rules: Rules) -> Self {
+        let rules = Arc::new(rules);
+        Self {
+            people: People::of(&rules),
+            rules,
+        }
     }
 
-    /// The limits that the file says: all but Tollgate's own.
-    pub fn written_limits(&self) -> &[PolicyLimit] {
-        self.limits.get(..self.wrong_keys).unwrap_or_default()
+    /// The limits that are not tenants', the last of them `wrong_keys`. The index of one is its
+    /// [`LimitId`]; those of tenants have higher ones.
+    pub fn limits(&self) -> &[PolicyLimit] {
+        &self.rules.limits
+    }
+
+    /// How many limits the file says: all but Tollgate's own.
+    pub fn written_limits(&self) -> usize {
+        let of_tenants = self.rules.tenants.values();
+        self.rules.wrong_keys + of_tenants.filter(|tenant| tenant.limit.is_some()).count()
     }
 
     /// The limits that count in buckets of a key's family, with a charge of nothing to that key: several
@@ -197,48 +186,70 @@ impl Policy {
         &'p self,
         key: Key<'a>,
     ) -> impl Iterator<Item = (&'p PolicyLimit, Charge<'a>)> {
-        let limits = self.limits.iter();
+        let limits = self.rules.limits.iter();
         let of_family = limits.filter(move |limit| *limit.family == *key.family);
-        of_family.map(move |limit| {
-            let charge = Charge {
-                name: &limit.name,
-                limit: &limit.limit,
-                key,
-                cost: 0,
-                shadow: limit.shadow || self.enforcement == Enforcement::Shadow,
-                on_failure: limit.on_failure,
-            };
-            (limit, charge)
-        })
+        of_family
+            .chain(self.limit_of_tenant(key))
+            .map(move |limit| {
+                let charge = Charge {
+                    name: &limit.name,
+                    limit: &limit.limit,
+                    key,
+                    cost: 0,
+                    shadow: limit.shadow || self.enforcement() == Enforcement::Shadow,
+                    on_failure: limit.on_failure,
+                };
+                (limit, charge)
+            })
+    }
+
+    /// The limit of the tenant that a bucket is.
+    fn limit_of_tenant(&self, key: Key<'_>) -> Option<&PolicyLimit> {
+        let is_tenant = *key.family == *TENANT_FAMILY;
+        let mut values = scope::values(key.scope).filter(|_| is_tenant);
+        let (identity, id) = values.next()?;
+        let id = std::str::from_utf8(id).ok()?;
+        let tenant = self.tenant(id).filter(|_| identity == Identity::Tenant)?;
+        tenant.own.as_deref()
     }
 
     /// How doors that see whole requests tell who calls.
     pub fn identity(&self) -> &IdentityOptions {
-        &self.identity
+        &self.rules.identity
     }
 
     /// Where admitted requests go.
     pub fn upstreams(&self) -> &[Arc<Upstream>] {
-        &self.upstreams
+        &self.rules.upstreams
     }
 
-    /// What is known of the key with this secret. One that only the allow-list has proves nobody.
-    pub fn key(&self, secret: &str) -> Option<&ApiKey> {
-        let hash = hash_of(secret);
-        let listed = || self.allow.keys.contains_key(&hash).then_some(&NOBODY);
-        self.keys.get(&hash).or_else(listed)
+    /// The names of the plans.
+    pub fn plans(&self) -> impl Iterator<Item = &str> {
+        self.rules.plans.keys().map(|name| &**name)
+    }
+
+    /// Whether there is such a plan.
+    pub fn has_plan(&self, name: &str) -> bool {
+        self.rules.plans.contains_key(name)
     }
 
     /// What answers look like.
     pub fn response(&self) -> &ResponseOptions {
-        &self.response
+        &self.rules.response
     }
 
     /// Whether limits refuse.
     pub fn enforcement(&self) -> Enforcement {
-        self.enforcement
+        self.people.enforcement.unwrap_or(self.rules.enforcement)
     }
 
+    /// Whether limits refuse, as far as the file is concerned.
+    pub fn file_enforcement(&self) -> Enforcement {
+        self.rules.enforcement
+    }
+}
+
+impl Rules {
     /// The stricter of two routes of one path: for a request whose method is not known.
     pub(crate) fn stricter(&self, one: RouteId, other: RouteId) -> RouteId {
         let strictness = |route: RouteId| {

@@ -2,21 +2,25 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::charges::Charges;
 use crate::config::{Enforcement, ScopeWord, When};
 use crate::facts::Facts;
 use crate::identity::Anonymous;
 use crate::path::{self, PathFault, Segments};
-use crate::policy::{Access, Plan, Policy, PolicyLimit, ROOT, Route, hash_of};
+use crate::people::{AllowList, ApiKey, Boosted, Tenant};
+use crate::policy::{Access, Plan, Policy, PolicyLimit, Route, Rules, hash_of};
 use crate::router::{self, RouteId};
-use crate::scope::{self, Caller, CallerIp};
+use crate::scope::{Caller, CallerIp};
 
 /// Why facts make no request: the caller's mistake, not a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// Nobody has this API key.
     UnknownKey,
+    /// Whether anybody has this API key cannot be told: what is known is too old to go by.
+    Unverifiable,
     /// There is no such plan.
     UnknownPlan(Box<str>),
     /// There is no such tenant, and unknown ones are to be refused.
@@ -35,6 +39,9 @@ impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownKey => f.write_str("the API key is not known"),
+            Self::Unverifiable => f.write_str(
+                "API keys cannot be verified: the directory has been out of reach for too long",
+            ),
             Self::Anonymous => {
                 f.write_str("nothing proves who calls: an API key, a user or a client is needed")
             }
@@ -80,6 +87,9 @@ pub struct Request<'p, 'f> {
     pub(crate) upstream: Option<usize>,
     pub(crate) path: Option<Cow<'f, str>>,
     pub(crate) plan: Option<PlanChoice<'p>>,
+    pub(crate) key: Option<&'p ApiKey>,
+    pub(crate) tenant: Option<&'p Arc<Tenant>>,
+    pub(crate) boost: Option<&'p Boosted>,
     pub(crate) cost: u32,
     /// What is to be done with it.
     pub treatment: Treatment<'p>,
@@ -97,10 +107,21 @@ pub(crate) struct PlanChoice<'p> {
 pub(crate) enum PlanFrom<'p> {
     Request,
     Key,
+    User,
     /// The tenant of this name: the caller's, or an ancestor.
     Tenant(&'p str),
     Default,
 }
+
+/// What is known of who calls.
+struct Known<'p> {
+    key: Option<&'p ApiKey>,
+    user_plan: Option<&'p str>,
+    tenant: Option<&'p Arc<Tenant>>,
+}
+
+/// Whose a key is, and for what reason it is never limited.
+type Credential<'p> = (Option<&'p ApiKey>, Option<&'p str>);
 
 /// What a path leads to.
 #[derive(Default)]
@@ -115,11 +136,10 @@ impl Policy {
     pub fn request<'p: 'f, 'f>(&'p self, facts: &Facts<'f>) -> Result<Request<'p, 'f>, Rejection> {
         let given = |fact: Option<&'f str>| fact.filter(|text| !text.is_empty());
         let hash = given(facts.api_key).map(hash_of);
-        let key = hash.and_then(|hash| self.keys.get(&hash));
-        let allowed_key = hash.and_then(|hash| self.allow.keys.get(&hash).map(|reason| &**reason));
-        if hash.is_some() && key.is_none() && allowed_key.is_none() {
-            return Err(Rejection::UnknownKey);
-        }
+        let (key, allowed_key) = match &hash {
+            Some(hash) => self.credential(hash)?,
+            None => (None, None),
+        };
         let caller = Caller {
             tenant: agree(
                 given(facts.tenant),
@@ -134,33 +154,114 @@ impl Policy {
             )
             .ok_or(Rejection::KeyMismatch("client"))?,
             api_key: hash,
-            ip: facts.ip.map(|ip| CallerIp::new(ip, self.ipv6_prefix)),
+            ip: facts.ip.map(|ip| CallerIp::new(ip, self.rules.ipv6_prefix)),
         };
-        if self.identity.anonymous == Anonymous::Reject && caller.is_anonymous() {
+        if self.rules.identity.anonymous == Anonymous::Reject && caller.is_anonymous() {
             return Err(Rejection::Anonymous);
         }
-        if let Some(tenant) = caller.tenant
-            && self.refuse_unknown_tenants
-            && !self.tenants.contains_key(tenant)
+        let tenant = caller.tenant.and_then(|tenant| self.people.tenant(tenant));
+        if let Some(name) = caller.tenant
+            && self.rules.refuse_unknown_tenants
+            && tenant.is_none()
         {
-            return Err(Rejection::UnknownTenant(tenant.into()));
+            return Err(Rejection::UnknownTenant(name.into()));
         }
-        let found = self.find(given(facts.path), facts.path_is_kept, given(facts.method))?;
-        let route = found.route.map(|route| &self.routes[route]);
-        let key_plan = key.and_then(|key| key.plan.as_deref());
-        let plan = self.plan(given(facts.plan), key_plan, caller.tenant)?;
+        let found = self
+            .rules
+            .find(given(facts.path), facts.path_is_kept, given(facts.method))?;
+        let route = found.route.map(|route| &self.rules.routes[route]);
+        let known = Known {
+            key,
+            user_plan: caller.user.and_then(|user| self.people.user_plan(user)),
+            tenant,
+        };
         Ok(Request {
             policy: self,
             treatment: self.treatment(facts, &caller, allowed_key, route),
+            plan: self.plan(given(facts.plan), &known, caller.tenant.is_some())?,
+            boost: self.people.boost(caller.user, caller.tenant),
             caller,
             route,
             upstream: found.upstream,
             path: found.path,
-            plan,
+            key,
+            // One that is not known is a child of the root, and so is who has none: that buys nothing.
+            tenant: tenant.or_else(|| self.people.stranger()),
             cost: facts.cost,
         })
     }
 
+    /// Whose a key is, and why it is never limited.
+    fn credential(&self, hash: &[u8; 32]) -> Result<Credential<'_>, Rejection> {
+        let key = self.people.key(&self.rules, hash);
+        let allowed = self.people.allows_key(&self.rules, hash);
+        match (key, allowed) {
+            (None, None) if self.people.is_closed() => Err(Rejection::Unverifiable),
+            (None, None) => Err(Rejection::UnknownKey),
+            found => Ok(found),
+        }
+    }
+
+    fn plan<'p>(
+        &'p self,
+        asked: Option<&str>,
+        known: &Known<'p>,
+        has_tenant: bool,
+    ) -> Result<Option<PlanChoice<'p>>, Rejection> {
+        let of_tenant = || {
+            let tenant = known.tenant.or_else(|| self.people.stranger());
+            tenant.filter(|_| has_tenant)?.plan.as_ref()
+        };
+        let chosen = if let Some(name) = asked {
+            Some((name, PlanFrom::Request))
+        } else if let Some(name) = known.key.and_then(|key| key.plan.as_deref()) {
+            Some((name, PlanFrom::Key))
+        } else if let Some(name) = known.user_plan {
+            Some((name, PlanFrom::User))
+        } else if let Some((name, whose)) = of_tenant() {
+            Some((&**name, PlanFrom::Tenant(whose)))
+        } else {
+            let default = self.rules.anonymous_plan.as_deref();
+            default.map(|name| (name, PlanFrom::Default))
+        };
+        let Some((name, from)) = chosen else {
+            return Ok(None);
+        };
+        match self.rules.plans.get_key_value(name) {
+            Some((name, plan)) => Ok(Some(PlanChoice { plan, name, from })),
+            None => Err(Rejection::UnknownPlan(name.into())),
+        }
+    }
+
+    fn treatment<'p>(
+        &'p self,
+        facts: &Facts<'_>,
+        caller: &Caller<'_>,
+        allowed_key: Option<&'p str>,
+        route: Option<&'p Route>,
+    ) -> Treatment<'p> {
+        let own_ip = facts.ip.filter(|_| !facts.ip_is_proxy);
+        let reason = || {
+            let file = &self.rules.allow;
+            let allows = |list: &'p AllowList| list.caller(caller.user, caller.tenant, own_ip);
+            let of_directory = || allows(self.people.allow_list());
+            allowed_key.or_else(|| allows(file)).or_else(of_directory)
+        };
+        match route.map_or(Access::Limited, |route| route.access) {
+            Access::Denied => Treatment::Denied,
+            _ if self.enforcement() == Enforcement::Off => {
+                Treatment::Bypassed(Bypass::EnforcementOff)
+            }
+            Access::Bypass => Treatment::Bypassed(Bypass::Route),
+            Access::Limited => match reason() {
+                Some(reason) => Treatment::Bypassed(Bypass::AllowList(reason)),
+                None => Treatment::Limited,
+            },
+        }
+    }
+}
+
+impl Rules {
     fn find<'f>(
         &self,
         path: Option<&'f str>,
@@ -219,61 +320,6 @@ impl Policy {
             next.and_then(own)
         })
     }
-
-    fn plan<'p>(
-        &'p self,
-        asked: Option<&str>,
-        key: Option<&str>,
-        tenant: Option<&str>,
-    ) -> Result<Option<PlanChoice<'p>>, Rejection> {
-        // A tenant that is not known is a child of the root.
-        let known = |tenant| self.tenants.get(tenant).or_else(|| self.tenants.get(ROOT));
-        let of_tenant = || known(tenant?)?.plan.as_ref();
-        let chosen = if let Some(name) = asked {
-            Some((name, PlanFrom::Request))
-        } else if let Some(name) = key {
-            Some((name, PlanFrom::Key))
-        } else if let Some((name, whose)) = of_tenant() {
-            Some((&**name, PlanFrom::Tenant(whose)))
-        } else {
-            let default = self.anonymous_plan.as_deref();
-            default.map(|name| (name, PlanFrom::Default))
-        };
-        let Some((name, from)) = chosen else {
-            return Ok(None);
-        };
-        match self.plans.get_key_value(name) {
-            Some((name, plan)) => Ok(Some(PlanChoice { plan, name, from })),
-            None => Err(Rejection::UnknownPlan(name.into())),
-        }
-    }
-
-    fn treatment<'p>(
-        &'p self,
-        facts: &Facts<'_>,
-        caller: &Caller<'_>,
-        allowed_key: Option<&'p str>,
-        route: Option<&'p Route>,
-    ) -> Treatment<'p> {
-        let allow = &self.allow;
-        let own_ip = facts.ip.filter(|_| !facts.ip_is_proxy);
-        let by_net = |ip| allow.nets.iter().find(|(net, _)| scope::covers(net, ip));
-        let reason = allowed_key
-            .or_else(|| allow.users.get(caller.user?).map(|reason| &**reason))
-            .or_else(|| allow.tenants.get(caller.tenant?).map(|reason| &**reason))
-            .or_else(|| by_net(own_ip?).map(|(_, reason)| &**reason));
-        match route.map_or(Access::Limited, |route| route.access) {
-            Access::Denied => Treatment::Denied,
-            _ if self.enforcement == Enforcement::Off => {
-                Treatment::Bypassed(Bypass::EnforcementOff)
-            }
-            Access::Bypass => Treatment::Bypassed(Bypass::Route),
-            Access::Limited => match reason {
-                Some(reason) => Treatment::Bypassed(Bypass::AllowList(reason)),
-                None => Treatment::Limited,
-            },
-        }
-    }
 }
 
 /// What is given, if the key does not say otherwise.
@@ -317,7 +363,7 @@ impl<'p, 'f> Request<'p, 'f> {
     }
 
     pub(crate) fn upstream_name(&self) -> Option<&'p str> {
-        let upstream = self.policy.upstreams.get(self.upstream?)?;
+        let upstream = self.policy.upstreams().get(self.upstream?)?;
         Some(&upstream.name)
     }
 
@@ -341,24 +387,30 @@ impl<'p, 'f> Request<'p, 'f> {
         }
     }
 
+    /// The API key that proves who calls.
+    pub fn api_key(&self) -> Option<&'p ApiKey> {
+        self.key
+    }
+
     /// The charges, in the order in which ties between limits are resolved.
     pub fn charges(&self) -> Charges<'p> {
-        let (policy, route) = (self.policy, self.route);
-        let mut charges = Charges::new(policy, self.cost);
+        let (rules, route) = (&self.policy.rules, self.route);
+        let mut charges = Charges::of(self.policy, self.cost, self.tenant, self.boost);
         let of_plan = self.plan.map_or(&[][..], |choice| &choice.plan.limits);
         let of_route = route.map_or(&[][..], |route| &route.limits);
-        let of_upstream = self.upstream.and_then(|it| policy.upstream_limits.get(it));
+        let of_upstream = self.upstream.and_then(|it| rules.upstream_limits.get(it));
         let of_upstream = of_upstream.map_or(&[][..], |limits| limits);
-        let own = policy.common.iter().chain(of_plan).chain(of_route);
+        let own = rules.common.iter().chain(of_plan).chain(of_route);
         for id in own.chain(of_upstream) {
-            if self.concerns(&policy.limits[*id]) {
+            if self.concerns(&rules.limits[*id]) {
                 charges.push(*id, self);
             }
         }
+        charges.push_tenants(self);
         charges
     }
 
-    fn concerns(&self, limit: &PolicyLimit) -> bool {
+    pub(crate) fn concerns(&self, limit: &PolicyLimit) -> bool {
         let when = match limit.when {
             When::Always => true,
             When::Anonymous => self.is_anonymous(),

@@ -54,7 +54,7 @@ impl CallerIp {
 }
 
 /// What a value of a scope is. The numbers are part of every stored key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Identity {
     Unknown = 0,
@@ -116,7 +116,20 @@ pub(crate) fn encode(
     upstream: Option<&str>,
     bytes: &mut ScopeBytes,
 ) -> Option<Identity> {
-    let identity = match word {
+    let identity = identity_of(word, caller)?;
+    let value = match identity {
+        Identity::Route => route.unwrap_or_default().as_bytes(),
+        Identity::Upstream => upstream.unwrap_or_default().as_bytes(),
+        _ => value_of(identity, caller),
+    };
+    push_value(identity, value, bytes);
+    Some(identity)
+}
+
+/// What stands for a word of a scope; none for one that tells nobody apart.
+#[inline]
+pub(crate) fn identity_of(word: ScopeWord, caller: &Caller<'_>) -> Option<Identity> {
+    Some(match word {
         ScopeWord::Global => return None,
         ScopeWord::Route => Identity::Route,
         ScopeWord::Upstream => Identity::Upstream,
@@ -132,30 +145,24 @@ pub(crate) fn encode(
         }
         _ if caller.ip.is_some() => Identity::Ip,
         _ => Identity::Unknown,
-    };
-    let (v4, v6);
-    let value: &[u8] = match identity {
-        Identity::Unknown => &[],
+    })
+}
+
+/// What a caller is by this identity; nothing if it has none, or if that is not the caller's.
+#[inline]
+pub(crate) fn value_of<'c>(identity: Identity, caller: &'c Caller<'_>) -> &'c [u8] {
+    match identity {
+        Identity::Unknown | Identity::Route | Identity::Upstream => &[],
         Identity::Tenant => caller.tenant.unwrap_or_default().as_bytes(),
         Identity::User => caller.user.unwrap_or_default().as_bytes(),
         Identity::Client => caller.client.unwrap_or_default().as_bytes(),
         Identity::ApiKey => caller.api_key.as_ref().map_or(&[], |hash| hash),
-        Identity::Ip => match caller.ip {
-            Some(CallerIp::V4(octets)) => {
-                v4 = octets;
-                &v4
-            }
-            Some(CallerIp::V6(octets)) => {
-                v6 = octets;
-                &v6
-            }
+        Identity::Ip => match &caller.ip {
+            Some(CallerIp::V4(octets)) => octets,
+            Some(CallerIp::V6(octets)) => octets,
             None => &[],
         },
-        Identity::Route => route.unwrap_or_default().as_bytes(),
-        Identity::Upstream => upstream.unwrap_or_default().as_bytes(),
-    };
-    push_value(identity, value, bytes);
-    Some(identity)
+    }
 }
 
 /// Appends one value.
@@ -327,7 +334,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether an allow-list entry covers an address, as IPv4 if it is IPv4 in disguise.
+/// Whether a network covers an address, as IPv4 if it is IPv4 in disguise.
 pub(crate) fn covers(net: &IpNet, ip: IpAddr) -> bool {
     net.contains(&ip.to_canonical())
 }

@@ -9,6 +9,7 @@ mod identity;
 mod owned_key;
 mod path_properties;
 mod paths;
+mod people;
 mod plans;
 mod route_properties;
 mod routes;
@@ -16,6 +17,7 @@ mod scopes;
 mod servers;
 mod store;
 mod strategies;
+mod tenants;
 mod upstreams;
 
 use sha2::{Digest, Sha256};

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Compiler, word};
-use crate::config::{self, File};
+use crate::config::{self, File, Spanned};
 
 /// How the gateway serves its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct GatewaySettings {
     pub tls: Option<ServerTls>,
 }
 
-/// Where a line for each request goes.
+/// Where the lines of a log go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AccessLog {
     /// Nowhere.
@@ -45,6 +45,16 @@ pub struct ServerTls {
     pub cert: PathBuf,
     /// A PEM file with its private key.
     pub key: PathBuf,
+}
+
+impl AccessLog {
+    pub(super) fn of(written: Option<&Spanned<config::AccessLog>>) -> Self {
+        match written.map(|log| &log.value) {
+            None | Some(config::AccessLog::Off) => Self::Off,
+            Some(config::AccessLog::Stdout) => Self::Stdout,
+            Some(config::AccessLog::File(path)) => Self::File(path.into()),
+        }
+    }
 }
 
 impl Default for GatewaySettings {
@@ -89,11 +99,7 @@ impl Compiler {
             max_connections: count(&gateway.max_connections, default.max_connections),
             max_header_bytes: count(&gateway.max_header_bytes, default.max_header_bytes),
             max_body: word(gateway.max_body.as_ref()),
-            access_log: match gateway.access_log.as_ref().map(|log| &log.value) {
-                None | Some(config::AccessLog::Off) => AccessLog::Off,
-                Some(config::AccessLog::Stdout) => AccessLog::Stdout,
-                Some(config::AccessLog::File(path)) => AccessLog::File(path.into()),
-            },
+            access_log: AccessLog::of(gateway.access_log.as_ref()),
             tls: gateway.tls.as_ref().map(|tls| ServerTls {
                 cert: PathBuf::from(&tls.cert.value),
                 key: PathBuf::from(&tls.key.value),

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use tollgate_core::{Limit, OnFailure, Window};
 
 use super::store::decided;
@@ -161,15 +163,14 @@ impl Compiler {
         default_scope: &[ScopeWord],
         file: &File,
     ) -> Option<LimitId> {
+        self.refuse_sharing(written);
         let strategy = self.strategy(written, file);
         let limit = self.numbers(written)?;
-        let scope: Box<[ScopeWord]> = match &written.scope {
+        let scope: Arc<[ScopeWord]> = match &written.scope {
             Some(scope) => scope.value.iter().map(|word| word.value).collect(),
             None => default_scope.into(),
         };
         let words: Vec<&str> = scope.iter().map(|word| word.word()).collect();
-        let place_of = |value: &Option<Spanned<u32>>| value.as_ref().map(|it| it.place.clone());
-        let burst = written.burst.as_ref();
         self.limits.push(PolicyLimit {
             name: names.name.into(),
             family: names.family.into(),
@@ -182,19 +183,12 @@ impl Compiler {
             shadow: word(written.shadow.as_ref()).unwrap_or(false),
             on_failure: word(written.on_failure.as_ref()).map_or(self.on_failure, decided),
             when: word(written.when.as_ref()).unwrap_or(When::Always),
-            origin: Origin {
-                rate: written.sustained.rate.place.clone(),
-                capacity: burst.and_then(|burst| place_of(&burst.capacity)),
-                allowance: burst
-                    .and_then(|burst| burst.allowance.as_ref())
-                    .map(|allowance| (allowance.place.clone(), allowance.value)),
-                cost: place_of(&written.cost),
-            },
+            origin: origin(written),
         });
         Some(self.limits.len() - 1)
     }
 
-    fn numbers(&mut self, written: &RateLimit) -> Option<Limit> {
+    pub(super) fn numbers(&mut self, written: &RateLimit) -> Option<Limit> {
         let rate = written.sustained.rate.value;
         let window = match &written.sustained.window {
             Some(window) => Window::from_secs(window.value)?,
@@ -246,6 +240,19 @@ impl Compiler {
             );
         }
         capacity
+    }
+}
+
+/// Where a limit's numbers were written.
+pub(super) fn origin(written: &RateLimit) -> Origin {
+    let place_of = |value: &Option<Spanned<u32>>| value.as_ref().map(|it| it.place.clone());
+    let burst = written.burst.as_ref();
+    let allowance = burst.and_then(|burst| burst.allowance.as_ref());
+    Origin {
+        rate: written.sustained.rate.place.clone(),
+        capacity: burst.and_then(|burst| place_of(&burst.capacity)),
+        allowance: allowance.map(|it| (it.place.clone(), it.value)),
+        cost: place_of(&written.cost),
     }
 }
 

@@ -4,13 +4,19 @@ mod gateway;
 mod identity;
 mod limits;
 mod people;
+mod records;
 mod routes;
 mod store;
 mod strategy;
+mod tenants;
 mod upstreams;
 
 pub use gateway::{AccessLog, GatewaySettings, ServerTls};
+pub use people::MAX_LEVELS;
+pub use records::{AuditSettings, DirectorySettings, UsageSettings};
 pub use store::{ClientCertificate, RedisOptions, RedisTls};
+
+pub(crate) use tenants::tenant_limit;
 
 use std::net::SocketAddr;
 
@@ -22,7 +28,7 @@ use crate::config::{
     PathCase, Place, RedisUrl, Spanned, UnknownTenant, did_you_mean,
 };
 use crate::path::PathOptions;
-use crate::policy::{Names, Plan, Policy, PolicyLimit, ResponseOptions};
+use crate::policy::{Names, Plan, Policy, PolicyLimit, ResponseOptions, Rules};
 
 /// What a configuration file says.
 #[derive(Debug)]
@@ -50,6 +56,12 @@ pub struct Settings {
     pub redis_options: RedisOptions,
     /// How the gateway serves its clients.
     pub gateway: GatewaySettings,
+    /// Where tenants, users and keys live beside the file.
+    pub directory: DirectorySettings,
+    /// What is written of refusals and changes.
+    pub audit: AuditSettings,
+    /// How use is summed up.
+    pub usage: UsageSettings,
 }
 
 /// The doors; one that is not named is closed.
@@ -121,14 +133,14 @@ impl Compiler {
         let (upstreams, upstream_limits) = self.upstreams(file);
         let tenants = self.tenants(file, &plans);
         let keys = self.keys(file, &plans);
-        let allow = self.allow(file);
+        let allowed = self.allow(file);
         let anonymous_plan = self.anonymous_plan(file, &plans);
         let wrong_keys = self.wrong_keys();
         let options = self.identity(file);
         let identity = file.identity.as_ref();
         let ip = identity.and_then(|identity| identity.ip.as_ref());
         let unknown_tenant = identity.and_then(|identity| identity.unknown_tenant.as_ref());
-        let policy = Policy {
+        let policy = Policy::new(Rules {
             limits: std::mem::take(&mut self.limits),
             common,
             plans,
@@ -142,13 +154,15 @@ impl Compiler {
             tenants,
             refuse_unknown_tenants: word(unknown_tenant) == Some(UnknownTenant::Reject),
             keys,
-            allow,
+            allow: allowed.iter().collect(),
+            allowed,
             ipv6_prefix: word(ip.and_then(|ip| ip.ipv6_prefix.as_ref()))
                 .unwrap_or(DEFAULT_IPV6_PREFIX),
             paths,
             enforcement: word(file.enforcement.as_ref()).unwrap_or(Enforcement::On),
+            on_failure: self.on_failure,
             response: response(file),
-        };
+        });
         Compiled {
             policy,
             settings: self.settings(file),
@@ -181,6 +195,9 @@ impl Compiler {
             redis_url: self.redis_url(file),
             redis_options: self.redis_options(file),
             gateway: self.gateway(file),
+            directory: records::directory(file),
+            audit: self.audit(file),
+            usage: records::usage(file),
         }
     }
 

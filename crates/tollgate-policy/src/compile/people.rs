@@ -1,17 +1,20 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::Compiler;
+use crate::budget::{Allocation, Fit};
 use crate::config::{self, AllowEntry, File};
-use crate::policy::{AllowList, ApiKey, ByHash, Names, Plan, ROOT, Tenant};
+use crate::people::{Allowed, AllowedCaller, ApiKey, TenantEntry};
+use crate::policy::{ByHash, Names, Plan, ROOT};
 
 impl Compiler {
-    pub(super) fn tenants(&mut self, file: &File, plans: &Names<Plan>) -> Names<Tenant> {
+    pub(super) fn tenants(&mut self, file: &File, plans: &Names<Plan>) -> Names<TenantEntry> {
         let written: HashMap<&str, &config::Tenant> = file
             .tenants
             .iter()
             .map(|(name, tenant)| (name.value.as_str(), tenant))
             .collect();
-        let above = above(&written);
+        let circular = circular(&written);
         for (name, tenant) in &file.tenants {
             if let Some(plan) = &tenant.plan {
                 self.check_plan(plan, plans, file);
@@ -30,21 +33,104 @@ impl Compiler {
                 let hint = self.hint_of_name(&parent.value, names, "tenants");
                 let message = format!("there is no tenant `{}`", parent.value);
                 self.fault(&parent.place, message, hint);
-            } else if let Some(Above::Itself) = above.get(name.value.as_str()) {
+            } else if circular.contains(name.value.as_str()) {
                 let message = format!("`{}` would be its own ancestor", name.value);
                 self.fault(&parent.place, message, "break the circle");
             }
         }
-        let compiled = above.into_iter().map(|(name, above)| {
-            let plan = match above {
-                Above::Plan(plan) => plan.map(|(plan, whose)| (plan.into(), whose.into())),
-                Above::Walking | Above::Itself => None,
+        let text = |value: &Option<config::Spanned<String>>| {
+            value.as_ref().map(|value| value.value.as_str().into())
+        };
+        let mut tenants = Names::default();
+        for (name, tenant) in &file.tenants {
+            let limit = tenant.rate_limit.as_ref();
+            let entry = TenantEntry {
+                parent: text(&tenant.parent),
+                plan: text(&tenant.plan),
+                limit: limit.and_then(|limit| self.tenant_limit(limit, file).map(Arc::new)),
             };
-            (name.into(), Tenant { plan })
-        });
-        let mut tenants: Names<Tenant> = compiled.collect();
-        tenants.entry(ROOT.into()).or_insert(Tenant { plan: None });
+            tenants.insert(name.value.as_str().into(), entry);
+        }
+        self.check_budgets(file, &tenants);
+        self.check_depth(file, &tenants, &circular);
         tenants
+    }
+
+    /// The children of a tenant may not have more than its budget.
+    fn check_budgets(&mut self, file: &File, tenants: &Names<TenantEntry>) {
+        let mut given: HashMap<&str, Vec<(u64, u32)>> = HashMap::new();
+        for (_, tenant) in tenants.iter().filter(|(id, _)| ***id != *ROOT) {
+            if let Some(limit) = &tenant.limit {
+                let parent = tenant.parent.as_deref().unwrap_or(ROOT);
+                given.entry(parent).or_default().push(limit.allotted());
+            }
+        }
+        for (name, written) in &file.tenants {
+            let limit = tenants.get(name.value.as_str());
+            let limit = limit.and_then(|tenant| tenant.limit.as_deref());
+            let children = given.remove(name.value.as_str()).unwrap_or_default();
+            let allocation = limit.and_then(|limit| Allocation::new(limit, children, None));
+            let exceeds = |it: &Allocation| it.fit() == Fit::Exceeds;
+            if let (Some(allocation), Some(budget)) = (
+                allocation.filter(exceeds),
+                written
+                    .rate_limit
+                    .as_ref()
+                    .and_then(|it| it.budget.as_ref()),
+            ) {
+                self.fault(
+                    &budget.place,
+                    format!(
+                        "the children of `{}` are given more than its budget: their sum is {}, the budget {} \
+                         times {} per {} s",
+                        name.value,
+                        allocation.sum(),
+                        allocation.total(),
+                        allocation.ratio(),
+                        allocation.window_secs(),
+                    ),
+                    "raise `total` or `overcommit_ratio`, or lower the children's rates",
+                );
+            }
+        }
+    }
+
+    /// A request pays at every level that binds it, so there is a most of them.
+    fn check_depth(&mut self, file: &File, tenants: &Names<TenantEntry>, circular: &HashSet<&str>) {
+        let binds = |tenant: &TenantEntry| {
+            let limit = tenant.limit.as_deref();
+            limit.is_some_and(|limit| limit.sharing() != config::Sharing::Private)
+        };
+        // How many are at and above each, of which it is known.
+        let mut depths: HashMap<&str, usize> = HashMap::new();
+        for (name, written) in &file.tenants {
+            let (mut id, mut trail) = (name.value.as_str(), Vec::new());
+            let mut depth = loop {
+                if let Some(depth) = depths.get(id) {
+                    break *depth;
+                }
+                let Some(tenant) = tenants.get(id).filter(|_| !circular.contains(id)) else {
+                    break 0;
+                };
+                trail.push((id, tenant));
+                if id == ROOT {
+                    break 0;
+                }
+                id = tenant.parent.as_deref().unwrap_or(ROOT);
+            };
+            for (id, tenant) in trail.into_iter().rev() {
+                depth += usize::from(binds(tenant));
+                depths.insert(id, depth);
+            }
+            if depth > MAX_LEVELS {
+                let message = format!(
+                    "more than {MAX_LEVELS} limits bind `{}` and those below it",
+                    name.value
+                );
+                let hint = "let fewer of its ancestors say `sharing: inherit` or `enforce`";
+                self.fault(&written.place, message, hint);
+            }
+        }
     }
 
     pub(super) fn keys(&mut self, file: &File, plans: &Names<Plan>) -> ByHash<ApiKey> {
@@ -68,6 +154,7 @@ impl Compiler {
                 user: text(&key.user),
                 client: text(&key.client),
                 plan: text(&key.plan),
+                expires_at: key.expires_at.as_ref().map(|end| end.value),
             };
             if keys.insert(key.sha256.value, entry).is_some() {
                 self.fault(&key.sha256.place, "this key is listed twice", "remove one");
@@ -76,87 +163,59 @@ impl Compiler {
         keys
     }
 
-    pub(super) fn allow(&mut self, file: &File) -> AllowList {
-        let mut list = AllowList::default();
-        for entry in &file.allow {
-            let reason: Box<str> = match &entry.reason {
-                Some(reason) => reason.value.as_str().into(),
-                None => "allow-list".into(),
-            };
-            match entry {
+    pub(super) fn allow(&mut self, file: &File) -> Vec<AllowedCaller> {
+        let allowed = file.allow.iter().filter_map(|entry| {
+            let who = match entry {
                 AllowEntry {
                     cidr: Some(net), ..
-                } => list.nets.push((net.value, reason)),
+                } => Allowed::Net(net.value),
                 AllowEntry {
                     api_key: Some(key), ..
-                } => {
-                    list.keys.insert(key.sha256.value, reason);
-                }
+                } => Allowed::Key(key.sha256.value),
                 AllowEntry {
                     user: Some(user), ..
-                } => {
-                    list.users.insert(user.value.as_str().into(), reason);
-                }
+                } => Allowed::User(user.value.as_str().into()),
                 AllowEntry {
                     tenant: Some(tenant),
                     ..
-                } => {
-                    list.tenants.insert(tenant.value.as_str().into(), reason);
-                }
+                } => Allowed::Tenant(tenant.value.as_str().into()),
                 // The decoder has refused an entry that names nobody.
-                _ => {}
-            }
-        }
-        list
+                _ => return None,
+            };
+            let reason = entry.reason.as_ref();
+            let reason = reason.map_or("allow-list", |reason| reason.value.as_str());
+            Some(AllowedCaller {
+                who,
+                reason: reason.into(),
+            })
+        });
+        allowed.collect()
     }
 }
 
-/// What is known of a tenant and those above it.
-#[derive(Clone, Copy)]
-enum Above<'a> {
-    /// The way up from it is not finished.
-    Walking,
-    /// Its plan or the nearest ancestor's, and whose it is.
-    Plan(Option<(&'a str, &'a str)>),
-    /// It is its own ancestor.
-    Itself,
-}
+/// The most limits of tenants that a request is charged by, besides its own tenant's.
+pub const MAX_LEVELS: usize = 32;
 
-/// Walks up from every tenant. No step is done twice, so a deep tree costs no more than a flat one.
-fn above<'a>(written: &HashMap<&'a str, &'a config::Tenant>) -> HashMap<&'a str, Above<'a>> {
-    let mut known: HashMap<&str, Above<'_>> = HashMap::with_capacity(written.len());
+/// Those that are their own ancestors. No step is done twice, so a deep tree costs no more than a flat one.
+fn circular<'a>(written: &HashMap<&'a str, &'a config::Tenant>) -> HashSet<&'a str> {
+    let mut seen: HashSet<&str> = HashSet::with_capacity(written.len());
+    let mut circular = HashSet::new();
     for start in written.keys() {
         let (mut name, mut trail) = (*start, Vec::new());
-        let mut plan = loop {
-            match known.get(name) {
-                Some(Above::Plan(plan)) => break *plan,
-                Some(Above::Itself) => break None,
-                Some(Above::Walking) => {
-                    let circle = trail.iter().skip_while(|(other, _)| *other != name);
-                    known.extend(circle.map(|(name, _)| (*name, Above::Itself)));
-                    break None;
-                }
-                None => {}
-            }
-            // A parent that is not written is the root, or a fault.
-            let Some(tenant) = written.get(name) else {
-                break None;
+        while seen.insert(name) {
+            trail.push(name);
+            let tenant = written.get(name).filter(|_| name != ROOT);
+            let Some(tenant) = tenant else {
+                break;
             };
-            known.insert(name, Above::Walking);
-            trail.push((name, *tenant));
-            name = match &tenant.parent {
-                _ if name == ROOT => break None,
-                Some(parent) => parent.value.as_str(),
-                None => ROOT,
-            };
-        };
-        for (name, tenant) in trail.into_iter().rev() {
-            let own = tenant.plan.as_ref();
-            plan = own.map(|own| (own.value.as_str(), name)).or(plan);
-            if let Some(above @ Above::Walking) = known.get_mut(name) {
-                *above = Above::Plan(plan);
-            }
+            let parent = tenant.parent.as_ref();
+            name = parent.map_or(ROOT, |parent| parent.value.as_str());
+        }
+        // Where it ended may be a name that it came by: those from there on go in a circle.
+        let last_is_root = trail.last().is_some_and(|last| *last == ROOT);
+        if !last_is_root {
+            circular.extend(trail.into_iter().skip_while(|other| *other != name));
         }
     }
-    known
+    circular
 }

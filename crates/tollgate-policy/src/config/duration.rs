@@ -104,7 +104,11 @@ impl<const MIN: u64, const MAX: u64> Decode for Span<MIN, MAX> {
         let write = || format!("write {}", Self::expected());
         let shown = quoted(text);
         // What was most likely meant.
-        let unit = if MAX <= 10_000 { "ms" } else { "s" };
+        let unit = match () {
+            () if MAX <= 10_000 => "ms",
+            () if MIN >= 60_000 => "d",
+            () => "s",
+        };
         let (message, hint) = match millis(text) {
             Ok(millis) if (MIN..=MAX).contains(&millis) => {
                 return Some(cx.spanned(node, Duration::from_millis(millis)));
@@ -183,10 +187,15 @@ fn unit_hint(digits: &str, unit: &str, otherwise: impl FnOnce() -> String) -> St
     }
 }
 
-/// A factor from 1 to 1000 with at most three decimals, in thousandths.
-pub(crate) struct Allowance;
+/// A factor from `MIN` to `MAX` with at most three decimals, in thousandths.
+pub(crate) struct Factor<const MIN: u32, const MAX: u32>;
 
-impl Decode for Allowance {
+/// How much more than the rate may be taken at once.
+pub(crate) type Allowance = Factor<1, 1000>;
+/// How much more than there is may be given away.
+pub(crate) type Overcommit = Factor<1, 2>;
+
+impl<const MIN: u32, const MAX: u32> Decode for Factor<MIN, MAX> {
     type Value = Spanned<u32>;
 
     fn decode(node: &Node, cx: &mut Context) -> Option<Self::Value> {
@@ -197,7 +206,9 @@ impl Decode for Allowance {
                 let message = format!("the text {} is not a number", quoted(text));
                 cx.fault_with(node, message, "drop the quotes")
             }
-            Some(factor) if (1000..=1_000_000).contains(&factor) => Some(cx.spanned(node, factor)),
+            Some(factor) if (MIN * 1000..=MAX * 1000).contains(&factor) => {
+                Some(cx.spanned(node, factor))
+            }
             Some(_) => {
                 let message = format!("{} is out of range", quoted(text));
                 cx.fault_with(node, message, format!("write {expected}"))
@@ -210,11 +221,11 @@ impl Decode for Allowance {
     }
 
     fn schema(_: &mut Defs) -> Json {
-        json!({ "type": "number", "minimum": 1, "maximum": 1000 })
+        json!({ "type": "number", "minimum": MIN, "maximum": MAX })
     }
 
     fn expected() -> String {
-        "a number from 1 to 1000 with at most three decimals".to_owned()
+        format!("a number from {MIN} to {MAX} with at most three decimals")
     }
 }
 

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use serde_json::{Value as Json, json};
 
 use super::Named;
+use super::date_time::DateTime;
 use super::decode::{Context, Decode, Fields, List, Map};
 use super::duration::Jitter;
 use super::fault::{Spanned, one_of};
@@ -14,6 +15,7 @@ use super::gateway::Gateway;
 use super::identity::Identity;
 use super::limit::{RateLimit, one_or_many};
 use super::record::{record, words};
+use super::records::{Audit, Directory, Usage};
 use super::scalar::{
     Address, Cidr, Flag, HASH_THE_KEY, Sha256, ShortName, TenantName, Text, Whole,
 };
@@ -29,6 +31,12 @@ record! {
         listen: Option<Listen> = optional Listen,
         /// Where counters live.
         store: Option<Store> = optional Store,
+        /// Where tenants, users, keys, the audit trail and usage live beside this file.
+        directory: Option<Directory> = optional Directory,
+        /// What is written of refusals and changes.
+        audit: Option<Audit> = optional Audit,
+        /// How use is summed up, and how long that is kept.
+        usage: Option<Usage> = optional Usage,
         /// How callers are told apart.
         identity: Option<Identity> = optional Identity,
         /// Limits given to callers, by the name of the plan.
@@ -54,7 +62,7 @@ record! {
         /// What answers look like.
         response: Option<Response> = optional Response,
     }
-    unsupported: ["directory", "guard", "adaptive"];
+    unsupported: ["guard", "adaptive"];
 }
 
 record! {
@@ -112,8 +120,10 @@ record! {
         plan: Option<Spanned<String>> = optional Text,
         /// The tenant above it; `system` unless told otherwise.
         parent: Option<Spanned<String>> = optional Text,
+        /// Its limit; what those below have of it is said by `sharing` and `budget`.
+        rate_limit: Option<RateLimit> = optional RateLimit,
     }
-    unsupported: ["rate_limit", "rate_limits"];
+    foreign: ["rate_limits" => "a tenant has one limit: write it as `rate_limit`"];
 }
 
 record! {
@@ -129,8 +139,10 @@ record! {
         client: Option<Spanned<String>> = optional Text,
         /// The plan it is given.
         plan: Option<Spanned<String>> = optional Text,
+        /// When it ends, as a date with a time and an offset, such as `2027-01-01T00:00:00Z`; never
+        /// unless told otherwise. Kept in Unix seconds: from that second on the key is unknown.
+        expires_at: Option<Spanned<u64>> = optional DateTime,
     }
-    unsupported: ["expires_at"];
     foreign: ["key" => HASH_THE_KEY, "secret" => HASH_THE_KEY, "api_key" => HASH_THE_KEY];
 }
 

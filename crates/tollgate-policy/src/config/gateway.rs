@@ -45,7 +45,7 @@ record! {
     }
 }
 
-/// Where a line for each request goes.
+/// Where the lines of a log go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessLog {
     /// Nowhere.
@@ -76,7 +76,7 @@ impl Decode for AccessLog {
     }
 
     fn schema(_: &mut Defs) -> Json {
-        json!({ "type": "string", "minLength": 1, "examples": ["off", "stdout", "/var/log/tollgate/access.log"] })
+        json!({ "type": "string", "minLength": 1, "examples": ["off", "stdout", "/var/log/tollgate.log"] })
     }
 
     fn expected() -> String {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::decode::{Context, Decode, List};
-use super::duration::{Allowance, Span, Window};
+use super::duration::{Allowance, Overcommit, Span, Window};
 use super::fault::{Fault, Spanned};
 use super::record::{record, words};
 use super::scalar::{Flag, Text, Whole};
@@ -43,8 +43,14 @@ record! {
         queue: Option<Queue> = optional Queue,
         /// What becomes of a request, with `strategy: degrade`.
         degrade: Option<Degrade> = optional Degrade,
+        /// What the tenants below have of a tenant's limit; `private` unless told otherwise. Only on
+        /// the limit of a tenant.
+        sharing: Option<Spanned<Sharing>> = optional Sharing,
+        /// How a tenant's limit is divided among the tenants right below it. Only on the limit of a
+        /// tenant.
+        budget: Option<Budget> = optional Budget,
     }
-    unsupported: ["sharing", "budget", "sync_interval"];
+    unsupported: ["sync_interval"];
 }
 
 record! {
@@ -82,6 +88,20 @@ record! {
     pub struct Degrade {
         /// Where it goes instead.
         upstream: Spanned<String> = required Text,
+    }
+}
+
+record! {
+    /// How a tenant's limit is divided among the tenants right below it.
+    pub struct Budget {
+        /// Whether and how the limits below are bound; `unlimited` unless told otherwise.
+        mode: Option<Spanned<BudgetMode>> = optional BudgetMode,
+        /// What there is to divide, in the window of the limit; `sustained.rate` unless told
+        /// otherwise.
+        total: Option<Spanned<u32>> = optional Whole<1>,
+        /// How much more than `total` may be given away, with `mode: allocated`; from 1.0 to 2.0,
+        /// `1.0` unless told otherwise. Kept in thousandths.
+        overcommit_ratio: Option<Spanned<u32>> = optional Overcommit,
     }
 }
 
@@ -126,6 +146,30 @@ words! {
         Queue = "queue",
         /// It is let through, marked.
         Degrade = "degrade",
+    }
+}
+
+words! {
+    /// What the tenants below have of a tenant's limit.
+    pub enum Sharing {
+        /// Nothing: they neither see nor obey it.
+        Private = "private",
+        /// It holds for those that have none of their own.
+        Inherit = "inherit",
+        /// All of them obey it, besides their own.
+        Enforce = "enforce",
+    }
+}
+
+words! {
+    /// How a tenant's limit is divided among the tenants right below it.
+    pub enum BudgetMode {
+        /// It is not.
+        Unlimited = "unlimited",
+        /// The limits below may not add up to more than there is.
+        Allocated = "allocated",
+        /// The limits below may each be as large as the whole.
+        Shared = "shared",
     }
 }
 

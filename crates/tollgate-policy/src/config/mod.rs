@@ -14,8 +14,11 @@
 //! A struct of the language is declared once, with `record!`; the struct, its
 //! strict decoding and its part of [`json_schema`] all come from that declaration.
 
+mod date_time;
 mod decode;
+mod directory_url;
 mod duration;
+mod escapes;
 mod fault;
 mod file;
 mod gateway;
@@ -26,6 +29,7 @@ mod identity;
 mod json;
 mod limit;
 mod record;
+mod records;
 mod redis_url;
 mod scalar;
 mod schema;
@@ -36,6 +40,7 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
+pub use directory_url::{DirectoryUrl, InvalidDirectoryUrl, PostgresUrl};
 pub(crate) use fault::in_order;
 pub use fault::{Fault, Place, Spanned, did_you_mean, without_credentials};
 pub use file::{
@@ -49,9 +54,10 @@ pub use identity::{
     IdentityIp, Jwks, JwtAlgorithm, JwtIdentity, UnknownTenant, UserIdentity,
 };
 pub use limit::{
-    Adaptive, Algorithm, Burst, Consistency, Degrade, OnFailure, Queue, RateLimit, ScopeWord,
-    Strategy, Sustained, When,
+    Adaptive, Algorithm, Budget, BudgetMode, Burst, Consistency, Degrade, OnFailure, Queue,
+    RateLimit, ScopeWord, Sharing, Strategy, Sustained, When,
 };
+pub use records::{Audit, Directory, Stale, Usage, UsageRetention};
 pub use redis_url::{InvalidRedisUrl, MAX_REDIS_HOSTS, RedisHost, RedisKind, RedisUrl};
 pub use schema::json_schema;
 pub use store::{Backend, MAX_PREFIX, Store, StoreClock, StoreTls};
@@ -85,6 +91,45 @@ pub fn parse(text: &str) -> Result<File, Vec<Fault>> {
 /// As [`parse`]; bytes that are not UTF-8 are one fault, at the first of them.
 pub fn parse_bytes(bytes: &[u8]) -> Result<File, Vec<Fault>> {
     sound(read_bytes(bytes))
+}
+
+/// Whether a tenant may have this name.
+///
+/// # Errors
+///
+/// What a name has to be.
+pub fn check_tenant_name(name: &str) -> Result<(), String> {
+    <scalar::TenantName as decode::Name>::check(name)
+}
+
+/// Reads one limit, as it stands under `rate_limit` in a file. The paths of the faults begin with
+/// `rate_limit`; their lines and columns are those of `text`.
+///
+/// # Errors
+///
+/// As [`parse_bytes`].
+pub fn read_limit(text: &[u8]) -> Result<RateLimit, Vec<Fault>> {
+    const NAME: &str = "rate_limit";
+    let under_name = |mut fault: Fault| {
+        if fault.place.path.is_empty() {
+            fault.place.path = NAME.into();
+        }
+        fault
+    };
+    let document = match utf8(text).and_then(yaml::read) {
+        Ok(document) => document,
+        Err(fault) => return Err(vec![under_name(fault)]),
+    };
+    let mut cx = Context::default();
+    for fault in document.faults {
+        cx.push(under_name(fault));
+    }
+    let limit = cx.under(NAME, |cx| cx.value::<RateLimit>(&document.root));
+    let (faults, uncounted) = cx.finish();
+    match limit {
+        Some(limit) if faults.is_empty() => Ok(limit),
+        _ => Err(in_order(faults, uncounted)),
+    }
 }
 
 /// What could be read, and the faults of the rest.
@@ -133,14 +178,18 @@ fn read(text: &str) -> Reading {
 
 /// Reads as far as can be read, so that whoever compiles it can report further faults beside these.
 pub(crate) fn read_bytes(bytes: &[u8]) -> Reading {
-    match std::str::from_utf8(bytes) {
+    match utf8(bytes) {
         Ok(text) => read(text),
-        Err(error) => {
-            let sound = bytes.get(..error.valid_up_to()).unwrap_or_default();
-            let sound = std::str::from_utf8(sound).unwrap_or_default();
-            let sound = sound.strip_prefix('\u{FEFF}').unwrap_or(sound);
-            let fault = Fault::new(&yaml::end_of(sound).at(""), "the text is not UTF-8");
-            Reading::failed(fault.hint("save the file in the encoding UTF-8"))
-        }
+        Err(fault) => Reading::failed(fault),
     }
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let sound = bytes.get(..error.valid_up_to()).unwrap_or_default();
+        let sound = std::str::from_utf8(sound).unwrap_or_default();
+        let sound = sound.strip_prefix('\u{FEFF}').unwrap_or(sound);
+        let fault = Fault::new(&yaml::end_of(sound).at(""), "the text is not UTF-8");
+        fault.hint("save the file in the encoding UTF-8")
+    })
 }

@@ -1,9 +1,10 @@
 //! Where a Redis or a Valkey is, as a URL.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use super::escapes::{self, encode};
 use super::fault::did_you_mean;
 use super::host::{HostWords, host_and_port, number};
 
@@ -380,28 +381,8 @@ fn database(text: &str) -> Parsed<u32> {
     }
 }
 
-/// The text behind its percent escapes.
 fn decoded(text: &str, what: &str) -> Parsed<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((byte, behind)) = rest.split_first() {
-        rest = behind;
-        if *byte != b'%' {
-            out.push(*byte);
-            continue;
-        }
-        let digit = |at: usize| char::from(*behind.get(at)?).to_digit(16);
-        let (Some(high), Some(low)) = (digit(0), digit(1)) else {
-            let message = format!("a `%` in {what} without two hexadecimal digits");
-            return wrong(message, "write `%` as `%25`");
-        };
-        out.extend(u8::try_from(high * 16 + low));
-        rest = behind.get(2..).unwrap_or_default();
-    }
-    String::from_utf8(out).or_else(|_| {
-        let message = format!("{what} is not UTF-8 behind its escapes");
-        wrong(message, "write the escapes of UTF-8, as `%C3%A9` for `é`")
-    })
+    escapes::decoded(text, what).or_else(|(message, hint)| wrong(message, hint))
 }
 
 impl fmt::Display for RedisUrl {
@@ -477,16 +458,4 @@ fn fmt_hosts(hosts: &[RedisHost], f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{comma}{host}")?;
     }
     Ok(())
-}
-
-/// Writes a text with everything escaped but letters, digits, `-`, `.`, `_`, `~` and what is `kept`.
-fn encode(text: &str, kept: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    text.bytes().try_for_each(|byte| {
-        let c = char::from(byte);
-        let plain = c.is_ascii_alphanumeric() || "-._~".contains(c) || kept.contains(c);
-        match plain {
-            true => f.write_char(c),
-            false => write!(f, "%{byte:02X}"),
-        }
-    })
 }

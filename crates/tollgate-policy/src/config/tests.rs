@@ -1,10 +1,14 @@
 //! The language, its faults, hostile texts and the schema.
 
+mod date_time;
+mod directory_url;
 mod faults;
 mod gateway;
 mod hostile;
 mod http_url;
 mod language;
+mod people;
+mod records;
 mod redis_url;
 mod schema;
 mod values;

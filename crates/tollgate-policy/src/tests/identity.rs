@@ -333,9 +333,9 @@ fn wrong_keys_are_charged_to_the_address() {
             .map(|it| it.name.to_string())
             .collect::<Vec<_>>()
     };
-    assert_eq!(names(one.written_limits()), ["limit:x"]);
+    assert_eq!(one.written_limits(), 1);
     assert_eq!(names(one.limits()), ["limit:x", "wrong_keys"]);
-    assert!(policy("").written_limits().is_empty());
+    assert_eq!(policy("").written_limits(), 0);
     let facts = Facts {
         ip: Some(IpAddr::from([192, 0, 2, 7])),
         ..Facts::default()

@@ -26,7 +26,7 @@ impl CheckConfig {
         let source = Source::File(file);
         match source.load() {
             Ok(compiled) => {
-                let limits = compiled.policy.written_limits().len();
+                let limits = compiled.policy.written_limits();
                 let limits = if limits == 1 {
                     "1 limit".to_owned()
                 } else {

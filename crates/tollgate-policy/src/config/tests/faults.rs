@@ -18,7 +18,7 @@ plans:
 routes:
   - { match: /a, cost: -1 }
   - { cost: 1e3 }
-directory: {}
+guard: {}
 enforcement: true
 ";
     assert_faults(
@@ -35,7 +35,7 @@ enforcement: true
             "11:24: routes[0].cost: `-1` is not a whole number; write a whole number from 0 to 4294967295",
             "12:5: routes[1]: the field `match` is missing; add `match`: a text of 1 to 1024 bytes",
             "12:13: routes[1].cost: `1e3` is not a whole number; write a whole number from 0 to 4294967295",
-            "13:1: directory: `directory` is not supported by this version of Tollgate; remove it",
+            "13:1: guard: `guard` is not supported by this version of Tollgate; remove it",
             "14:14: enforcement: unknown word `true`; write `on`",
         ],
     );

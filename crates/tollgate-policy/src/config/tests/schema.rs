@@ -21,8 +21,8 @@ fn the_schema_has_every_part() {
     assert_eq!(schema["additionalProperties"], false);
     assert!(schema.get("required").is_none());
     let fields: Vec<_> = schema["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(fields.len(), 14, "{fields:?}");
-    assert!(schema["properties"].get("directory").is_none());
+    assert_eq!(fields.len(), 17, "{fields:?}");
+    assert!(schema["properties"].get("guard").is_none());
     let plans = &schema["properties"]["plans"];
     assert_eq!(plans["additionalProperties"]["$ref"], "#/$defs/Plan");
     assert_eq!(
@@ -60,6 +60,21 @@ fn the_schema_has_every_part() {
     let anonymous = &defs["Identity"]["properties"]["anonymous"]["anyOf"];
     assert_eq!(anonymous[0]["enum"], serde_json::json!(["reject", "allow"]));
     assert_eq!(anonymous[1]["$ref"], "#/$defs/AnonymousPlan");
+    assert_eq!(
+        limit["sharing"]["enum"],
+        serde_json::json!(["private", "inherit", "enforce"])
+    );
+    let ratio = &defs["Budget"]["properties"]["overcommit_ratio"];
+    assert_eq!(
+        (ratio["minimum"].as_u64(), ratio["maximum"].as_u64()),
+        (Some(1), Some(2))
+    );
+    let expires_at = &defs["KeyEntry"]["properties"]["expires_at"];
+    assert_eq!(expires_at["format"], "date-time");
+    assert_eq!(
+        defs["Usage"]["properties"]["retention"]["$ref"],
+        "#/$defs/UsageRetention"
+    );
     let words = &schema["properties"]["enforcement"]["enum"];
     assert_eq!(*words, serde_json::json!(["on", "shadow", "off"]));
 }

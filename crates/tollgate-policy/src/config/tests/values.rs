@@ -205,16 +205,15 @@ fn allowances_have_three_decimals() {
 fn words_and_fields_of_other_versions_are_refused() {
     let not = "is not supported by this version of Tollgate";
     assert_limit(
-        "sustained: { rate: 1 }, consistency: leased, adaptive: trust, budget: {}, sharing: private",
+        "sustained: { rate: 1 }, consistency: leased, adaptive: trust, sync_interval: 1s",
         &[
             &format!("2:45: consistency: `leased` {not}; write `exact`"),
             &format!("2:63: adaptive: `trust` {not}; write `none`"),
-            &format!("2:70: budget: `budget` {not}; remove it"),
-            &format!("2:82: sharing: `sharing` {not}; remove it"),
+            &format!("2:70: sync_interval: `sync_interval` {not}; remove it"),
         ],
     );
     let unsupported = [
-        ("", vec!["directory", "guard", "adaptive"]),
+        ("", vec!["guard", "adaptive"]),
         ("listen", vec!["grpc", "resp"]),
     ];
     for (under, fields) in unsupported {

@@ -1,0 +1,97 @@
+use std::sync::Arc;
+
+use super::allow::AllowedCaller;
+use super::key::ApiKey;
+use super::limit::TenantLimit;
+use crate::config::Enforcement;
+
+/// What is written of a tenant.
+#[derive(Clone, Debug, Default)]
+pub struct TenantEntry {
+    /// The tenant above it; none for the root.
+    pub parent: Option<Box<str>>,
+    /// Its plan.
+    pub plan: Option<Box<str>>,
+    /// Its limit.
+    pub limit: Option<Arc<TenantLimit>>,
+}
+
+/// What is written of a user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserEntry {
+    /// Its plan.
+    pub plan: Option<Box<str>>,
+}
+
+/// Who may have a boost.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Boostee {
+    /// The tenant of this name: its own limit, and the plan of its callers.
+    Tenant(Box<str>),
+    /// The user of this name: the plan.
+    User(Box<str>),
+}
+
+/// How much more of its plan, and a tenant of its own limit, somebody has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Boost(u32);
+
+impl Boost {
+    /// A factor in thousandths: more than 1, at most 100.
+    pub fn new(thousandths: u32) -> Option<Self> {
+        (1001..=100_000)
+            .contains(&thousandths)
+            .then_some(Self(thousandths))
+    }
+
+    /// The factor, in thousandths.
+    pub fn thousandths(self) -> u32 {
+        self.0
+    }
+}
+
+/// Something that has become otherwise in the directory.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A tenant; without an entry, it is gone.
+    Tenant {
+        /// Its name.
+        id: Box<str>,
+        /// What it is now.
+        entry: Option<TenantEntry>,
+    },
+    /// A user; without an entry, it is gone.
+    User {
+        /// Its name.
+        id: Box<str>,
+        /// What it is now.
+        entry: Option<UserEntry>,
+    },
+    /// An API key; without one, it is gone.
+    Key {
+        /// Its SHA-256.
+        hash: [u8; 32],
+        /// Whose it is now.
+        key: Option<ApiKey>,
+    },
+    /// An entry of the allow-list; without a caller, it is gone.
+    Allow {
+        /// By what the entry is known.
+        id: Box<str>,
+        /// Who is never limited.
+        caller: Option<AllowedCaller>,
+    },
+    /// What somebody has more of, be it known otherwise or not; without a boost, it has no more of it.
+    Boost {
+        /// Who.
+        who: Boostee,
+        /// How much.
+        boost: Option<Boost>,
+    },
+    /// Whether limits refuse; none for what the file says.
+    Enforcement(Option<Enforcement>),
+    /// Time has passed: API keys that expire by then, in Unix seconds, are no more.
+    Time(u64),
+    /// Whether what is known of API keys is too old to go by.
+    Closed(bool),
+}

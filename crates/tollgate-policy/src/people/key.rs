@@ -1,0 +1,23 @@
+/// Whose an API key is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApiKey {
+    /// The tenant it proves.
+    pub tenant: Option<Box<str>>,
+    /// The user it proves.
+    pub user: Option<Box<str>>,
+    /// The client it proves.
+    pub client: Option<Box<str>>,
+    /// The plan it is given.
+    pub plan: Option<Box<str>>,
+    /// When it ceases to be one, in Unix seconds.
+    pub expires_at: Option<u64>,
+}
+
+/// A key that is known, but proves nobody.
+pub(super) static NOBODY: ApiKey = ApiKey {
+    tenant: None,
+    user: None,
+    client: None,
+    plan: None,
+    expires_at: None,
+};

@@ -1,0 +1,258 @@
+//! Who exists: tenants, users, API keys, the allow-list; of the file and of a directory.
+
+mod allow;
+mod boost;
+mod clash;
+mod entry;
+mod key;
+mod limit;
+mod sharded;
+mod tenant;
+mod tree;
+
+pub use allow::{Allowed, AllowedCaller};
+pub use clash::Clash;
+pub use entry::{Boost, Boostee, Change, TenantEntry, UserEntry};
+pub use key::ApiKey;
+pub use limit::{Budget, TenantLimit};
+pub use tenant::Tenant;
+
+pub(crate) use allow::AllowList;
+pub(crate) use boost::Boosted;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use boost::Boosts;
+use key::NOBODY;
+use sharded::Sharded;
+
+use crate::config::Enforcement;
+use crate::policy::{Policy, ROOT, Rules, hash_of};
+
+/// What is known of people: the file's tenants, and all that a directory has.
+///
+/// It is never changed; a copy with changes shares with it what did not change.
+#[derive(Clone, Debug)]
+pub(crate) struct People {
+    /// Those of the file and of the directory. The root is always there.
+    tenants: Sharded<Box<str>, Arc<Tenant>>,
+    /// How many tenants name each as their parent.
+    children: Sharded<Box<str>, u32>,
+    /// Tenants of the directory that the file has too.
+    hidden: Arc<BTreeMap<Box<str>, TenantEntry>>,
+    /// A tenant that is not known, which is a child of the root.
+    stranger: Arc<Tenant>,
+    /// The plans of users who have one.
+    users: Sharded<Box<str>, Box<str>>,
+    keys: Sharded<[u8; 32], Arc<ApiKey>>,
+    allowed: Arc<BTreeMap<Box<str>, AllowedCaller>>,
+    allow: Arc<AllowList>,
+    boosts: Boosts,
+    pub(crate) enforcement: Option<Enforcement>,
+    now: u64,
+    is_closed: bool,
+}
+
+/// Where an entry is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    File,
+    Directory,
+}
+
+impl People {
+    /// Those whom the file knows.
+    pub(crate) fn of(rules: &Rules) -> Self {
+        let root = Tenant::unresolved(ROOT, TenantEntry::default(), Origin::Directory);
+        let mut people = Self {
+            tenants: Sharded::default(),
+            children: Sharded::default(),
+            hidden: Arc::default(),
+            stranger: Arc::new(root),
+            users: Sharded::default(),
+            keys: Sharded::default(),
+            allowed: Arc::default(),
+            allow: Arc::default(),
+            boosts: Boosts::default(),
+            enforcement: None,
+            now: 0,
+            is_closed: false,
+        };
+        people.rebuild_tree(rules, BTreeMap::new());
+        people
+    }
+
+    /// The same directory under other rules.
+    pub(crate) fn under(&self, rules: &Rules) -> Self {
+        let mut people = self.clone();
+        people.boosts = self.boosts.under(rules);
+        people.rebuild_tree(rules, self.directory_tenants());
+        people
+    }
+
+    /// The same with changes.
+    pub(crate) fn with(&self, rules: &Rules, changes: Vec<Change>) -> Self {
+        let mut people = self.clone();
+        let mut touched = HashSet::new();
+        let mut allow_changed = false;
+        for change in changes {
+            match change {
+                Change::Tenant { id, entry } => {
+                    if people.put_tenant(rules, &id, entry) {
+                        touched.insert(id);
+                    }
+                }
+                Change::User { id, entry } => match entry.and_then(|entry| entry.plan) {
+                    Some(plan) => _ = people.users.insert(id, plan),
+                    None => _ = people.users.remove(&*id),
+                },
+                Change::Boost { who, boost } => {
+                    people.boosts.put(rules, &who, boost);
+                    if let Boostee::Tenant(id) = who {
+                        touched.insert(id);
+                    }
+                }
+                Change::Key { hash, key } => people.put_key(hash, key),
+                Change::Allow { id, caller } => {
+                    allow_changed = true;
+                    let allowed = Arc::make_mut(&mut people.allowed);
+                    match caller {
+                        Some(caller) => allowed.insert(id, caller),
+                        None => allowed.remove(&id),
+                    };
+                }
+                Change::Enforcement(enforcement) => people.enforcement = enforcement,
+                Change::Time(now) => people.now = people.now.max(now),
+                Change::Closed(is_closed) => people.is_closed = is_closed,
+            }
+        }
+        if !touched.is_empty() {
+            people.resolve(rules, touched);
+        }
+        if allow_changed {
+            people.allow = Arc::new(people.allowed.values().collect());
+        }
+        people
+    }
+
+    fn put_key(&mut self, hash: [u8; 32], key: Option<ApiKey>) {
+        match key {
+            Some(key) => _ = self.keys.insert(hash, Arc::new(key)),
+            None => _ = self.keys.remove(&hash),
+        }
+    }
+
+    pub(crate) fn tenant(&self, id: &str) -> Option<&Arc<Tenant>> {
+        self.tenants.get(id)
+    }
+
+    /// A tenant that is not known.
+    pub(crate) fn stranger(&self) -> Option<&Arc<Tenant>> {
+        Some(&self.stranger)
+    }
+
+    /// The plan of a user.
+    pub(crate) fn user_plan(&self, id: &str) -> Option<&str> {
+        self.users.get(id).map(|plan| &**plan)
+    }
+
+    /// The larger of the boosts that a user and a tenant have.
+    pub(crate) fn boost(&self, user: Option<&str>, tenant: Option<&str>) -> Option<&Boosted> {
+        self.boosts.of(user, tenant)
+    }
+
+    /// Whose a key is. What the file says of it comes first.
+    pub(crate) fn key<'p>(&'p self, rules: &'p Rules, hash: &[u8; 32]) -> Option<&'p ApiKey> {
+        let of_directory = || {
+            let key = self.keys.get(hash).filter(|_| !self.is_closed);
+            key.map(|key| &**key)
+        };
+        let key = rules.keys.get(hash).or_else(of_directory)?;
+        let expired = key.expires_at.is_some_and(|end| end <= self.now);
+        (!expired).then_some(key)
+    }
+
+    /// Why a key is never limited.
+    pub(crate) fn allows_key<'p>(&'p self, rules: &'p Rules, hash: &[u8; 32]) -> Option<&'p str> {
+        rules.allow.key(hash).or_else(|| self.allow.key(hash))
+    }
+
+    pub(crate) fn allow_list(&self) -> &AllowList {
+        &self.allow
+    }
+
+    /// Whether what is known of keys is too old to go by.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+}
+
+impl Policy {
+    /// The same rules, for people as a directory has changed them.
+    #[must_use]
+    pub fn with(&self, changes: Vec<Change>) -> Self {
+        Self {
+            people: self.people.with(&self.rules, changes),
+            rules: self.rules.clone(),
+        }
+    }
+
+    /// These rules, for the people that another policy has from its directory.
+    #[must_use]
+    pub fn for_people_of(&self, other: &Self) -> Self {
+        Self {
+            people: other.people.under(&self.rules),
+            rules: self.rules.clone(),
+        }
+    }
+
+    /// What is known of the key with this secret. One that only the allow-list has proves nobody.
+    pub fn key(&self, secret: &str) -> Option<&ApiKey> {
+        let hash = hash_of(secret);
+        let key = self.people.key(&self.rules, &hash);
+        let listed = || self.people.allows_key(&self.rules, &hash).map(|_| &NOBODY);
+        key.or_else(listed)
+    }
+
+    /// A tenant of the tree, be it of the file or of the directory.
+    pub fn tenant(&self, id: &str) -> Option<&Tenant> {
+        self.people.tenant(id).map(|tenant| &**tenant)
+    }
+
+    /// How many tenants there are, the root among them.
+    pub fn tenant_count(&self) -> usize {
+        self.people.tenants.len()
+    }
+
+    /// How many API keys the directory has.
+    pub fn directory_key_count(&self) -> usize {
+        self.people.keys.len()
+    }
+
+    /// The tenants that the file has.
+    pub fn file_tenants(&self) -> impl Iterator<Item = (&str, &TenantEntry)> {
+        let tenants = self.rules.tenants.iter();
+        tenants.map(|(id, entry)| (&**id, entry))
+    }
+
+    /// A tenant of the file.
+    pub fn file_tenant(&self, id: &str) -> Option<&TenantEntry> {
+        self.rules.tenants.get(id)
+    }
+
+    /// The API keys that the file has, by their SHA-256.
+    pub fn file_keys(&self) -> impl Iterator<Item = (&[u8; 32], &ApiKey)> {
+        self.rules.keys.iter()
+    }
+
+    /// The allow-list of the file.
+    pub fn file_allow(&self) -> &[AllowedCaller] {
+        &self.rules.allowed
+    }
+
+    /// Whether any key of the file expires: whether it has to be told the time.
+    pub fn file_has_expiring_keys(&self) -> bool {
+        self.rules.keys.values().any(|key| key.expires_at.is_some())
+    }
+}

@@ -1,0 +1,181 @@
+//! The tenants above and below each other.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::entry::TenantEntry;
+use super::sharded::Sharded;
+use super::tenant::Tenant;
+use super::{Origin, People};
+use crate::policy::{ROOT, Rules};
+
+impl People {
+    /// The tree anew: the file's tenants, and those of the directory that the file has not.
+    pub(super) fn rebuild_tree(
+        &mut self,
+        rules: &Rules,
+        directory: BTreeMap<Box<str>, TenantEntry>,
+    ) {
+        self.tenants = Sharded::default();
+        self.children = Sharded::default();
+        self.hidden = Arc::default();
+        for (id, entry) in &rules.tenants {
+            self.insert(id, entry.clone(), Origin::File);
+        }
+        for (id, entry) in directory {
+            self.put_tenant(rules, &id, Some(entry));
+        }
+        if self.tenants.get(ROOT).is_none() {
+            self.insert(ROOT, TenantEntry::default(), Origin::Directory);
+        }
+        let all = self.tenants.iter().map(|(id, _)| id.clone()).collect();
+        self.compute(rules, all);
+    }
+
+    /// What the directory has of tenants, seen or hidden.
+    pub(super) fn directory_tenants(&self) -> BTreeMap<Box<str>, TenantEntry> {
+        let tenants = self.tenants.iter();
+        let seen = tenants.filter(|(_, tenant)| tenant.origin == Origin::Directory);
+        let seen = seen.map(|(id, tenant)| (id.clone(), tenant.entry.clone()));
+        let hidden = self.hidden.iter();
+        let hidden = hidden.map(|(id, entry)| (id.clone(), entry.clone()));
+        seen.chain(hidden).collect()
+    }
+
+    /// Takes an entry of the directory. True if the tree has to be computed from there.
+    pub(super) fn put_tenant(
+        &mut self,
+        rules: &Rules,
+        id: &str,
+        entry: Option<TenantEntry>,
+    ) -> bool {
+        if rules.tenants.contains_key(id) {
+            let hidden = Arc::make_mut(&mut self.hidden);
+            match entry {
+                Some(entry) => _ = hidden.insert(id.into(), entry),
+                None => _ = hidden.remove(id),
+            }
+            return false;
+        }
+        self.remove(id);
+        match entry {
+            Some(entry) => self.insert(id, entry, Origin::Directory),
+            None if id == ROOT => self.insert(ROOT, TenantEntry::default(), Origin::Directory),
+            None => {}
+        }
+        true
+    }
+
+    fn insert(&mut self, id: &str, entry: TenantEntry, origin: Origin) {
+        if let Some(parent) = parent_of(id, &entry) {
+            let count = self.children.get(parent).copied().unwrap_or(0);
+            self.children.insert(parent.into(), count + 1);
+        }
+        let tenant = Tenant::unresolved(id, entry, origin);
+        self.tenants.insert(id.into(), Arc::new(tenant));
+    }
+
+    fn remove(&mut self, id: &str) {
+        let Some(tenant) = self.tenants.remove(id) else {
+            return;
+        };
+        if let Some(parent) = parent_of(id, &tenant.entry) {
+            match self.children.get(parent).copied() {
+                Some(count @ 2..) => _ = self.children.insert(parent.into(), count - 1),
+                _ => _ = self.children.remove(parent),
+            }
+        }
+    }
+
+    /// Computes what these tenants and all below them have.
+    pub(super) fn resolve(&mut self, rules: &Rules, mut touched: HashSet<Box<str>>) {
+        // The root may have children that do not say so.
+        let has_children = |id: &str| id == ROOT || self.children.get(id).is_some();
+        if touched.iter().any(|id| has_children(id)) {
+            touched.extend(self.below(&touched));
+        }
+        self.compute(rules, touched);
+    }
+
+    /// All tenants below one of these: a single walk over the tree.
+    fn below(&self, touched: &HashSet<Box<str>>) -> Vec<Box<str>> {
+        let mut known: HashMap<&str, bool> = HashMap::with_capacity(self.tenants.len());
+        let mut trail: HashSet<&str> = HashSet::new();
+        for (start, _) in self.tenants.iter() {
+            let mut id: &str = start;
+            let is_below = loop {
+                if let Some(is_below) = known.get(id) {
+                    break *is_below;
+                }
+                if touched.contains(id) {
+                    break true;
+                }
+                let Some(tenant) = self.tenants.get(id).filter(|_| id != ROOT) else {
+                    break false;
+                };
+                // One that goes in a circle is cut off it, and hangs from the root.
+                if !trail.insert(id) {
+                    break touched.contains(ROOT);
+                }
+                // It may have been below one that is no more.
+                if parent_of(id, &tenant.entry).is_some_and(|it| touched.contains(it)) {
+                    break true;
+                }
+                id = self.parent(id).unwrap_or(ROOT);
+            };
+            known.extend(trail.drain().map(|id| (id, is_below)));
+        }
+        let below = known.into_iter().filter(|(_, is_below)| *is_below);
+        below.map(|(id, _)| id.into()).collect()
+    }
+
+    /// Computes these tenants, each after the one above it. One whose parent is missing, or that would be
+    /// its own ancestor, is taken for a child of the root.
+    fn compute(&mut self, rules: &Rules, mut left: HashSet<Box<str>>) {
+        if left.remove(ROOT) {
+            self.compute_one(rules, ROOT, false);
+        }
+        let mut trail: Vec<Box<str>> = Vec::new();
+        while let Some(start) = left.iter().next().cloned() {
+            let mut next = Some(start);
+            while let Some(id) = next.take_if(|id| left.remove(&**id)) {
+                next = self.parent(&id).map(Box::from);
+                trail.push(id);
+            }
+            // The way up has come by here before: it goes in a circle, which is cut open.
+            let mut is_cut = next.is_some_and(|next| trail.contains(&next));
+            while let Some(id) = trail.pop() {
+                self.compute_one(rules, &id, std::mem::take(&mut is_cut));
+            }
+        }
+        let stranger = Tenant::unresolved("", TenantEntry::default(), Origin::Directory);
+        let root = self.tenants.get(ROOT).map(|root| &**root);
+        self.stranger = Arc::new(stranger.under(root, rules.on_failure, None));
+    }
+
+    fn compute_one(&mut self, rules: &Rules, id: &str, is_cut: bool) {
+        let Some(tenant) = self.tenants.get(id).cloned() else {
+            return;
+        };
+        let boost = self.boosts.of_tenant(id);
+        let parent = self
+            .parent(id)
+            .map(|parent| if is_cut { ROOT } else { parent });
+        let parent = parent.and_then(|parent| self.tenants.get(parent));
+        let resolved = tenant.under(parent.map(|parent| &**parent), rules.on_failure, boost);
+        self.tenants.insert(id.into(), Arc::new(resolved));
+    }
+
+    /// The tenant above one: as it says, if there is such a one.
+    fn parent(&self, id: &str) -> Option<&str> {
+        let written = parent_of(id, &self.tenants.get(id)?.entry)?;
+        let known = self.tenants.get(written);
+        Some(known.map_or(ROOT, |parent| parent.id()))
+    }
+}
+
+/// The name of the tenant above; none for the root.
+pub(crate) fn parent_of<'a>(id: &str, entry: &'a TenantEntry) -> Option<&'a str> {
+    let parent = entry.parent.as_deref().unwrap_or(ROOT);
+    (id != ROOT).then_some(parent)
+}
