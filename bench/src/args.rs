@@ -39,6 +39,8 @@ pub(crate) enum Section {
     Four,
     /// The whole engine: policy, store and clock
     Engine,
+    /// A hundred thousand tenants and a million API keys
+    People,
     /// Bytes for each bucket
     Bytes,
     /// The exact store on Redis, against plain script calls and a bare counter

@@ -54,6 +54,12 @@ impl Bars {
         self.note("bytes of a bucket", Bound::AtMost(64.0), bytes, place);
     }
 
+    /// Microseconds in which an API key is found among a million.
+    pub(crate) fn key_lookup(&mut self, threads: usize, micros: f64) {
+        let place = format!("{threads} threads");
+        self.note("us to find an API key", Bound::AtMost(1.0), micros, place);
+    }
+
     /// Checks per second of 64 callers on Redis as a multiple of a script call per limit.
     pub(crate) fn redis(&mut self, limits: usize, times: f64) {
         let (what, bound) = match limits {

@@ -12,12 +12,13 @@ const KEYS: u32 = 1_000_000;
 
 pub(crate) fn run(table: &mut Table, bars: &mut Bars) {
     let load = Load::Refused;
-    let governor = held(|| Governor::<1>::new(load, KEYS));
+    let each = |bytes: f64| bytes / f64::from(KEYS);
+    let governor = each(held(|| Governor::<1>::new(load, KEYS)).1);
     for (what, max_buckets) in [
         ("memory, room for 4 million", DEFAULT_MAX_BUCKETS),
         ("memory, room for 1.1 million", 1_100_000),
     ] {
-        let tollgate = held(|| Tollgate::<1>::new(load, KEYS, max_buckets));
+        let tollgate = each(held(|| Tollgate::<1>::new(load, KEYS, max_buckets)).1);
         table.push(
             Row::figure(what, "bytes/bucket", tollgate)
                 .grid(KEYS, 1)
@@ -28,15 +29,13 @@ pub(crate) fn run(table: &mut Table, bars: &mut Bars) {
     }
 }
 
-/// Bytes for each key of what `fill` makes.
-fn held<T>(fill: impl FnOnce() -> T) -> f64 {
+/// What `fill` makes, and the bytes that it and all that it left behind hold.
+pub(crate) fn held<T>(fill: impl FnOnce() -> T) -> (T, f64) {
     HELD.store(0, Relaxed);
     COUNT.store(true, Relaxed);
     let filled = fill();
     COUNT.store(false, Relaxed);
-    let bytes = HELD.load(Relaxed);
-    drop(filled);
-    bytes as f64 / f64::from(KEYS)
+    (filled, HELD.load(Relaxed) as f64)
 }
 
 static COUNT: AtomicBool = AtomicBool::new(false);

@@ -61,7 +61,7 @@ fn drive(engine: &Engine, threads: usize, effort: Effort) -> f64 {
 }
 
 /// The answer of a future that has nothing to wait for.
-fn at_once<F: Future>(future: F) -> Option<F::Output> {
+pub(crate) fn at_once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => Some(answer),
         Poll::Pending => None,

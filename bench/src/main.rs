@@ -13,6 +13,7 @@ mod gateway;
 mod http;
 mod keys;
 mod load;
+mod people;
 mod policy;
 mod process;
 mod redis;
@@ -40,6 +41,7 @@ fn main() -> anyhow::Result<()> {
             Section::Store => store::run(effort, &mut table, &mut bars),
             Section::Four => four::run(effort, &mut table, &mut bars),
             Section::Engine => engine::run(effort, &mut table)?,
+            Section::People => people::run(effort, &mut table, &mut bars)?,
             Section::Bytes => bytes::run(&mut table, &mut bars),
             Section::Redis => redis::run(effort, &mut table, &mut bars)?,
             Section::Http => http::run(&args, effort, &mut table)?,

@@ -42,7 +42,7 @@ impl fmt::Display for Identifier<'_> {
     }
 }
 
-impl<'p, 'f> Request<'p, 'f> {
+impl<'p> Request<'p, '_> {
     /// Whom a limit counts here: the first of its scope's words that says so, or whoever stands in where
     /// that is not known. Of a limit that counts nobody apart, the nearest that is known of the caller.
     pub fn identifier(&self, limit: &PolicyLimit) -> Identifier<'_> {
@@ -69,10 +69,10 @@ impl<'p, 'f> Request<'p, 'f> {
         }
     }
 
-    /// The tenant, if it is one that the policy knows: of those there are not more than were written down.
-    pub fn known_tenant_id(&self) -> Option<&'f str> {
-        let is_known = |tenant: &&str| self.policy.knows_tenant(tenant);
-        self.caller.tenant.filter(is_known)
+    /// The tenant, if it is one that the policy knows: anybody can name others.
+    pub fn known_tenant_id(&self) -> Option<&'p str> {
+        let id = self.tenant?.id();
+        (self.caller.tenant == Some(id)).then_some(id)
     }
 
     /// What it costs before any limit multiplies it: the cost that was asked for, times the route's.
@@ -88,11 +88,6 @@ impl<'p, 'f> Request<'p, 'f> {
 }
 
 impl Policy {
-    /// Whether there is such a tenant.
-    pub fn knows_tenant(&self, tenant: &str) -> bool {
-        self.tenant(tenant).is_some()
-    }
-
     /// An address as records name it.
     pub fn address_identifier(&self, ip: IpAddr) -> Identifier<'static> {
         let caller = Caller {

@@ -5,6 +5,7 @@ mod explain;
 mod faults;
 mod forward;
 mod gateway;
+mod identifier;
 mod identity;
 mod owned_key;
 mod path_properties;

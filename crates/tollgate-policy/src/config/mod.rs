@@ -35,6 +35,7 @@ mod scalar;
 mod schema;
 mod store;
 mod upstream;
+mod written;
 mod yaml;
 
 #[cfg(test)]
@@ -62,6 +63,7 @@ pub use redis_url::{InvalidRedisUrl, MAX_REDIS_HOSTS, RedisHost, RedisKind, Redi
 pub use schema::json_schema;
 pub use store::{Backend, MAX_PREFIX, Store, StoreClock, StoreTls};
 pub use upstream::{HostHeader, MAX_TARGETS, Protocol, Upstream, UpstreamTls};
+pub use written::written;
 
 use decode::{Context, Decode};
 

@@ -12,6 +12,7 @@ mod records;
 mod redis_url;
 mod schema;
 mod values;
+mod written;
 
 use super::{File, parse};
 

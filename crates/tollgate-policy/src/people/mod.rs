@@ -5,6 +5,7 @@ mod boost;
 mod clash;
 mod entry;
 mod key;
+mod kin;
 mod limit;
 mod sharded;
 mod tenant;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 use boost::Boosts;
 use key::NOBODY;
+use kin::Kin;
 use sharded::Sharded;
 
 use crate::config::Enforcement;
@@ -37,8 +39,7 @@ use crate::policy::{Policy, ROOT, Rules, hash_of};
 pub(crate) struct People {
     /// Those of the file and of the directory. The root is always there.
     tenants: Sharded<Box<str>, Arc<Tenant>>,
-    /// How many tenants name each as their parent.
-    children: Sharded<Box<str>, u32>,
+    kin: Kin,
     /// Tenants of the directory that the file has too.
     hidden: Arc<BTreeMap<Box<str>, TenantEntry>>,
     /// A tenant that is not known, which is a child of the root.
@@ -67,7 +68,7 @@ impl People {
         let root = Tenant::unresolved(ROOT, TenantEntry::default(), Origin::Directory);
         let mut people = Self {
             tenants: Sharded::default(),
-            children: Sharded::default(),
+            kin: Kin::default(),
             hidden: Arc::default(),
             stranger: Arc::new(root),
             users: Sharded::default(),
@@ -239,6 +240,12 @@ impl Policy {
     /// A tenant of the file.
     pub fn file_tenant(&self, id: &str) -> Option<&TenantEntry> {
         self.rules.tenants.get(id)
+    }
+
+    /// Tenants of the directory that the file has too: they do not count.
+    pub fn hidden_tenants(&self) -> impl Iterator<Item = (&str, &TenantEntry)> {
+        let hidden = self.people.hidden.iter();
+        hidden.map(|(id, entry)| (&**id, entry))
     }
 
     /// The API keys that the file has, by their SHA-256.

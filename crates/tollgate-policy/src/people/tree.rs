@@ -1,9 +1,10 @@
 //! The tenants above and below each other.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::entry::TenantEntry;
+use super::kin::Kin;
 use super::sharded::Sharded;
 use super::tenant::Tenant;
 use super::{Origin, People};
@@ -17,7 +18,7 @@ impl People {
         directory: BTreeMap<Box<str>, TenantEntry>,
     ) {
         self.tenants = Sharded::default();
-        self.children = Sharded::default();
+        self.kin = Kin::default();
         self.hidden = Arc::default();
         for (id, entry) in &rules.tenants {
             self.insert(id, entry.clone(), Origin::File);
@@ -68,8 +69,7 @@ impl People {
 
     fn insert(&mut self, id: &str, entry: TenantEntry, origin: Origin) {
         if let Some(parent) = parent_of(id, &entry) {
-            let count = self.children.get(parent).copied().unwrap_or(0);
-            self.children.insert(parent.into(), count + 1);
+            self.kin.insert(parent, id);
         }
         let tenant = Tenant::unresolved(id, entry, origin);
         self.tenants.insert(id.into(), Arc::new(tenant));
@@ -80,53 +80,34 @@ impl People {
             return;
         };
         if let Some(parent) = parent_of(id, &tenant.entry) {
-            match self.children.get(parent).copied() {
-                Some(count @ 2..) => _ = self.children.insert(parent.into(), count - 1),
-                _ => _ = self.children.remove(parent),
-            }
+            self.kin.remove(parent, id);
         }
     }
 
     /// Computes what these tenants and all below them have.
-    pub(super) fn resolve(&mut self, rules: &Rules, mut touched: HashSet<Box<str>>) {
-        // The root may have children that do not say so.
-        let has_children = |id: &str| id == ROOT || self.children.get(id).is_some();
-        if touched.iter().any(|id| has_children(id)) {
-            touched.extend(self.below(&touched));
-        }
-        self.compute(rules, touched);
+    pub(super) fn resolve(&mut self, rules: &Rules, touched: HashSet<Box<str>>) {
+        let affected = if touched.contains(ROOT) {
+            // Also those that hang from it for want of another parent.
+            self.tenants.iter().map(|(id, _)| id.clone()).collect()
+        } else {
+            self.at_and_below(touched)
+        };
+        self.compute(rules, affected);
     }
 
-    /// All tenants below one of these: a single walk over the tree.
-    fn below(&self, touched: &HashSet<Box<str>>) -> Vec<Box<str>> {
-        let mut known: HashMap<&str, bool> = HashMap::with_capacity(self.tenants.len());
-        let mut trail: HashSet<&str> = HashSet::new();
-        for (start, _) in self.tenants.iter() {
-            let mut id: &str = start;
-            let is_below = loop {
-                if let Some(is_below) = known.get(id) {
-                    break *is_below;
-                }
-                if touched.contains(id) {
-                    break true;
-                }
-                let Some(tenant) = self.tenants.get(id).filter(|_| id != ROOT) else {
-                    break false;
-                };
-                // One that goes in a circle is cut off it, and hangs from the root.
-                if !trail.insert(id) {
-                    break touched.contains(ROOT);
-                }
-                // It may have been below one that is no more.
-                if parent_of(id, &tenant.entry).is_some_and(|it| touched.contains(it)) {
-                    break true;
-                }
-                id = self.parent(id).unwrap_or(ROOT);
-            };
-            known.extend(trail.drain().map(|id| (id, is_below)));
+    fn at_and_below(&self, touched: HashSet<Box<str>>) -> HashSet<Box<str>> {
+        let mut found = HashSet::new();
+        let mut left: Vec<Box<str>> = touched.into_iter().collect();
+        while let Some(id) = left.pop() {
+            left.extend(
+                self.kin
+                    .of(&id)
+                    .filter(|it| !found.contains(*it))
+                    .map(Box::from),
+            );
+            found.insert(id);
         }
-        let below = known.into_iter().filter(|(_, is_below)| *is_below);
-        below.map(|(id, _)| id.into()).collect()
+        found
     }
 
     /// Computes these tenants, each after the one above it. One whose parent is missing, or that would be

@@ -1,0 +1,210 @@
+//! A hundred thousand tenants and a million API keys: what they weigh, what finding one takes, and what a
+//! change of one does.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::sync::{Arc, RwLock};
+use std::time::Instant;
+
+use sha2::{Digest, Sha256};
+use tollgate_engine::{Engine, Mode, SystemClock};
+use tollgate_policy::{ApiKey, Change, Facts, Policy, TenantEntry, TenantLimit, compile};
+use tollgate_store::MemoryStore;
+
+use crate::bars::Bars;
+use crate::bytes::held;
+use crate::engine::at_once;
+use crate::keys::Keys;
+use crate::policy::DEFAULT_MAX_BUCKETS;
+use crate::table::{Row, Table};
+use crate::turns::{Effort, interleave, median, throughput};
+
+const PARTNERS: u32 = 100;
+const TENANTS: u32 = 100_000;
+const KEYS: u32 = 1_000_000;
+/// Changes that are put in force together while everything is loaded.
+const BATCH: usize = 10_000;
+/// How often a change is measured.
+const CHANGES: u32 = 200;
+
+const PLANS: &str = "
+plans: { free: { rate_limit: { sustained: { rate: 4000000000 } } } }
+tenants: { system: { plan: free, rate_limit: { sustained: { rate: 4000000000 }, sharing: enforce } } }
+";
+
+pub(crate) fn run(effort: Effort, table: &mut Table, bars: &mut Bars) -> anyhow::Result<()> {
+    let policy = compile(PLANS.as_bytes()).map_err(|faults| anyhow::anyhow!("{faults:?}"))?;
+    let engine = Engine::new(
+        policy.policy,
+        Arc::new(MemoryStore::new(DEFAULT_MAX_BUCKETS)),
+        Arc::new(SystemClock::new()),
+    );
+    let limits = Limits::new()?;
+    weigh(&engine, &limits, table);
+    lookups(&engine, effort, table, bars);
+    changes(&engine, &limits, table);
+    Ok(())
+}
+
+struct Limits {
+    partner: Arc<TenantLimit>,
+    tenant: Arc<TenantLimit>,
+}
+
+impl Limits {
+    fn new() -> anyhow::Result<Self> {
+        let limit = |text: &str| {
+            let limit = TenantLimit::parse(text);
+            limit.map(Arc::new).map_err(|faults| anyhow::anyhow!("{faults:?}"))
+        };
+        Ok(Self {
+            partner: limit("{ sustained: { rate: 3000000000 }, sharing: enforce }")?,
+            tenant: limit("{ sustained: { rate: 2000000000 } }")?,
+        })
+    }
+
+    /// The first hundred are partners of the system; the others are tenants of theirs.
+    fn tenant(&self, number: u32) -> Change {
+        let parent = match number {
+            0..PARTNERS => None,
+            _ => Some(tenant_name(number % PARTNERS).into()),
+        };
+        let limit = match number {
+            0..PARTNERS => &self.partner,
+            _ => &self.tenant,
+        };
+        Change::Tenant {
+            id: tenant_name(number).into(),
+            entry: Some(TenantEntry {
+                parent,
+                plan: None,
+                limit: Some(limit.clone()),
+            }),
+        }
+    }
+}
+
+fn tenant_name(number: u32) -> String {
+    format!("tenant-{number:06}")
+}
+
+/// Shorter than those that people are given, but to the hash they are all one block.
+fn secret(number: u32) -> String {
+    Keys::new(KEYS, 0).at(number).clone()
+}
+
+fn key(number: u32) -> Change {
+    Change::Key {
+        hash: Sha256::digest(secret(number).as_bytes()).into(),
+        key: Some(ApiKey {
+            tenant: Some(tenant_name(number % TENANTS).into()),
+            ..ApiKey::default()
+        }),
+    }
+}
+
+fn weigh(engine: &Engine, limits: &Limits, table: &mut Table) {
+    let in_batches = |all: &mut dyn Iterator<Item = Change>| {
+        let began = Instant::now();
+        loop {
+            let batch: Vec<Change> = all.take(BATCH).collect();
+            if batch.is_empty() {
+                return began.elapsed().as_secs_f64();
+            }
+            engine.change(batch);
+        }
+    };
+    let mut tenants = (0..TENANTS).map(|number| limits.tenant(number));
+    let mut keys = (0..KEYS).map(key);
+    let all: [(&str, u32, &mut dyn Iterator<Item = Change>); 2] =
+        [("tenant", TENANTS, &mut tenants), ("API key", KEYS, &mut keys)];
+    for (what, count, all) in all {
+        let (secs, bytes) = held(|| in_batches(all));
+        let row = Row::figure(format!("{what}, in memory"), "bytes", bytes / f64::from(count));
+        table.push(row.grid(count, 1));
+        let row = Row::figure(format!("{what}, put in force"), "us", secs * 1e6 / f64::from(count));
+        table.push(row.grid(count, 1));
+    }
+}
+
+/// Finding a key and whose it is, beside what everybody would write first.
+fn lookups(engine: &Engine, effort: Effort, table: &mut Table, bars: &mut Bars) {
+    let active = engine.active();
+    let policy = active.policy();
+    let plain: HashMap<String, (String, Option<String>)> = (0..KEYS)
+        .map(|number| (secret(number), (tenant_name(number % TENANTS), None)))
+        .collect();
+    let plain = RwLock::new(plain);
+    for threads in [1, 2] {
+        let turn = effort.turn;
+        let ours = || {
+            throughput(threads, turn, |thread| {
+                let mut secrets = Keys::new(KEYS, thread);
+                move || assert!(black_box(policy.key(secrets.next())).is_some())
+            })
+        };
+        let theirs = || {
+            throughput(threads, turn, |thread| {
+                let mut secrets = Keys::new(KEYS, thread);
+                let plain = &plain;
+                move || {
+                    let found = plain.read().ok();
+                    let found = found.and_then(|found| found.get(secrets.next()).cloned());
+                    assert!(black_box(found).is_some());
+                }
+            })
+        };
+        let [ours, theirs] = interleave(effort.rounds, [&ours, &theirs]);
+        let row = Row::time("API key found among a million", ours).grid(KEYS, threads);
+        table.push(row.against_time("HashMap of secrets, RwLock", theirs));
+        bars.key_lookup(threads, 1e6 / ours);
+        let whole = || {
+            throughput(threads, turn, |thread| {
+                let mut secrets = Keys::new(KEYS, thread);
+                move || {
+                    let facts = Facts {
+                        api_key: Some(secrets.next()),
+                        ..Facts::default()
+                    };
+                    let active = engine.active();
+                    let decision = at_once(engine.check(&active, &facts, Mode::Charge));
+                    assert!(decision.is_some_and(|it| it.is_ok_and(|it| it.allowed)));
+                }
+            })
+        };
+        let [whole] = interleave(effort.rounds, [&whole]);
+        let what = "engine, by API key: plan, tenant, partner, system";
+        table.push(Row::time(what, whole).grid(KEYS, threads));
+    }
+}
+
+/// One change of a policy in use, beside making the policy anew.
+fn changes(engine: &Engine, limits: &Limits, table: &mut Table) {
+    let began = Instant::now();
+    let everyone = (0..TENANTS).map(|number| limits.tenant(number));
+    let policy = engine.active().policy().clone();
+    let anew: Policy = policy.with(everyone.chain((0..KEYS).map(key)).collect());
+    let anew_us = began.elapsed().as_secs_f64() * 1e6;
+    drop(anew);
+    let kinds: [(&str, &dyn Fn(u32) -> Change); 4] = [
+        ("a new API key", &|round| key(KEYS + round)),
+        ("an API key revoked", &|round| Change::Key {
+            hash: Sha256::digest(secret(round).as_bytes()).into(),
+            key: None,
+        }),
+        ("a tenant changed", &|round| limits.tenant(TENANTS - 1 - round)),
+        ("a partner of 999 changed", &|round| limits.tenant(round % PARTNERS)),
+    ];
+    for (what, change) in kinds {
+        let times = (0..CHANGES).map(|round| {
+            let change = change(round);
+            let began = Instant::now();
+            engine.change(vec![change]);
+            began.elapsed().as_secs_f64() * 1e6
+        });
+        let us = median(times.collect());
+        let row = Row::figure(format!("{what}, till it is in force"), "us", us);
+        let row = row.grid(KEYS, 1).against("all of it anew", anew_us);
+        table.push(row.ratio(format!("{:.0}x", anew_us / us)));
+    }
+}
