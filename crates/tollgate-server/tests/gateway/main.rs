@@ -21,6 +21,7 @@ mod headers;
 mod http2;
 mod logs;
 mod messages;
+mod outbound_gateway;
 mod plan_gateway;
 #[allow(dead_code, reason = "not all of what the other tests need")]
 #[path = "../e2e/process.rs"]
