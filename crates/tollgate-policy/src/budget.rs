@@ -171,7 +171,7 @@ fn gcd(one: u128, other: u128) -> u128 {
 }
 
 /// Thousandths as people write them.
-fn decimal(thousandths: u128) -> String {
+pub(crate) fn decimal(thousandths: u128) -> String {
     let (whole, part) = (thousandths / 1000, thousandths % 1000);
     match part {
         0 => whole.to_string(),

@@ -5,9 +5,9 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 use tollgate_core::{Algorithm, Limit, OnFailure};
 
-use crate::budget::Span;
+use crate::budget::{Span, decimal};
 use crate::config::{Enforcement, Place, ScopeWord};
-use crate::policy::{PolicyLimit, Strategy, TENANT_FAMILY};
+use crate::policy::{LimitId, PolicyLimit, Strategy, TENANT_FAMILY};
 use crate::request::{Bypass, PlanFrom, Request, Treatment};
 use crate::scope::{self, KeyText, ScopeBytes};
 
@@ -155,7 +155,8 @@ impl Request<'_, '_> {
 
     fn explain_charges(&self) -> Vec<ChargeExplanation> {
         let charges = self.charges();
-        let explained = charges.iter().map(|(_, limit, charge)| {
+        let explained = charges.iter().map(|(id, limit, charge)| {
+            let boost = self.boost_of(id, limit);
             let mut cost_factors = vec![Factor {
                 value: self.cost,
                 from: "asked".to_owned(),
@@ -190,12 +191,12 @@ impl Request<'_, '_> {
                 },
                 rate: Number {
                     value: limit.limit.rate(),
-                    from: at(&limit.origin.rate),
+                    from: at(&limit.origin.rate) + &boost,
                 },
                 window_secs: limit.limit.window().as_secs(),
                 capacity: Number {
                     value: limit.limit.capacity(),
-                    from: capacity_from(limit),
+                    from: capacity_from(limit) + &boost,
                 },
                 cost: charge.cost,
                 cost_factors,
@@ -211,6 +212,19 @@ impl Request<'_, '_> {
         explained.collect()
     }
 
+    /// What is said of a limit of a plan whose numbers are raised for this caller.
+    fn boost_of(&self, id: LimitId, limit: &PolicyLimit) -> String {
+        let plain = self.policy.rules.limits.get(id);
+        let is_raised = plain.is_some_and(|plain| plain.limit != limit.limit);
+        let boost = self.boost.filter(|_| is_raised);
+        boost.map_or_else(String::new, |boosted| {
+            format!(
+                ", times {} by a boost",
+                Thousandths(boosted.boost.thousandths())
+            )
+        })
+    }
+
     /// What a tenant's limit is made of.
     fn explain_levels(&self, limit: &PolicyLimit) -> Option<String> {
         if *limit.family != *TENANT_FAMILY {
@@ -218,14 +232,23 @@ impl Request<'_, '_> {
         }
         let tenant = self.policy.tenant(limit.owner())?;
         let written = tenant.entry().limit.as_deref()?.limit();
+        let boost = self.policy.people.boost(None, Some(tenant.id()));
+        let boosted = match boost {
+            Some(boosted) => written.thousandths(boosted.boost.thousandths()),
+            None => *written,
+        };
         let above = tenant.levels().skip(1);
         let above: Vec<(&str, &Limit)> = above.map(|it| (it.owner(), &it.limit)).collect();
-        let cut = |of: fn(&Limit) -> (u32, u32)| of(&limit.limit) != of(written);
         let mut text = format!("{}: ", Numbers(&limit.limit));
-        if !cut(|it| (it.rate(), it.window().as_secs())) && !cut(|it| (it.capacity(), 0)) {
-            text.push_str("own");
-        } else {
+        if limit.limit != boosted {
             let _ = write!(text, "the least of own {}", Numbers(written));
+        } else if boost.is_some() {
+            let _ = write!(text, "own {}", Numbers(written));
+        } else {
+            text.push_str("own");
+        }
+        if let Some(boosted) = boost {
+            let _ = write!(text, ", times {}", Thousandths(boosted.boost.thousandths()));
         }
         for (index, (name, limit)) in above.into_iter().enumerate() {
             let allows = if index == 0 { " allows" } else { "" };
@@ -284,6 +307,15 @@ impl fmt::Display for Numbers<'_> {
     }
 }
 
+/// A factor as people write it.
+struct Thousandths(u32);
+
+impl fmt::Display for Thousandths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&decimal(self.0.into()))
+    }
+}
+
 fn capacity_from(limit: &PolicyLimit) -> String {
     let origin = &limit.origin;
     let base = match &origin.capacity {
@@ -293,8 +325,11 @@ fn capacity_from(limit: &PolicyLimit) -> String {
     };
     match &origin.allowance {
         Some((place, thousandths)) => {
-            let (whole, part) = (thousandths / 1000, thousandths % 1000);
-            format!("{base}, times {whole}.{part:03} from {}", at(place))
+            format!(
+                "{base}, times {} from {}",
+                Thousandths(*thousandths),
+                at(place)
+            )
         }
         None => base,
     }

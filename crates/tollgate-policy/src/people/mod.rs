@@ -231,6 +231,29 @@ impl Policy {
         self.people.keys.len()
     }
 
+    /// The tenants that the directory has, hidden ones too, and the root.
+    pub fn directory_tenants(&self) -> impl Iterator<Item = &str> {
+        let seen = self.people.tenants.iter();
+        let seen = seen.filter(|(_, tenant)| tenant.origin == Origin::Directory);
+        let hidden = self.people.hidden.keys();
+        seen.map(|(id, _)| id).chain(hidden).map(|id| &**id)
+    }
+
+    /// The users that the directory has and that have a plan.
+    pub fn directory_users(&self) -> impl Iterator<Item = &str> {
+        self.people.users.iter().map(|(id, _)| &**id)
+    }
+
+    /// The API keys that the directory has, by their SHA-256.
+    pub fn directory_keys(&self) -> impl Iterator<Item = &[u8; 32]> {
+        self.people.keys.iter().map(|(hash, _)| hash)
+    }
+
+    /// By what the entries of the directory's allow-list are known.
+    pub fn directory_allow(&self) -> impl Iterator<Item = &str> {
+        self.people.allowed.keys().map(|id| &**id)
+    }
+
     /// The tenants that the file has.
     pub fn file_tenants(&self) -> impl Iterator<Item = (&str, &TenantEntry)> {
         let tenants = self.rules.tenants.iter();

@@ -77,7 +77,7 @@ fn a_request_of_an_unknown_caller() {
                 "window_secs": 1,
                 "capacity": {
                     "value": 15,
-                    "from": "sustained.rate, the default, times 1.500 from line 9, limits.per-ip.burst.allowance",
+                    "from": "sustained.rate, the default, times 1.5 from line 9, limits.per-ip.burst.allowance",
                 },
                 "cost": 30,
                 "cost_factors": [asked, route, { "value": 2, "from": "line 11, limits.per-ip.cost" }],

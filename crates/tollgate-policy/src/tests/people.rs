@@ -285,6 +285,10 @@ tenants: { acme: { plan: free, rate_limit: { sustained: { rate: 100 } } } }
     };
     let both = boosted.with(vec![boost(Boostee::User("ann".into()), 5000)]);
     assert_eq!(rates(&both, &ann), [(1000, 1000), (50, 100), (300, 300)]);
+    let explained = both.request(&ann).unwrap().explain();
+    let from: Vec<_> = explained.charges.iter().map(|it| &*it.rate.from).collect();
+    assert!(from[1].ends_with("plans.free.rate_limit.sustained.rate, times 5 by a boost"));
+    assert!(!from[0].contains("boost"));
     // The file's reload keeps them, with its own numbers.
     let slower = policy(&text.replace("rate: 10 }", "rate: 7 }")).for_people_of(&both);
     assert_eq!(rates(&slower, &ann), [(1000, 1000), (35, 100), (300, 300)]);
@@ -356,6 +360,23 @@ tenants:
         boost: Boost::new(2000),
     }]);
     assert_eq!(levels(&boosted, "acme")[0].1, 150);
+    let explained = |policy: &Policy| policy.request(&of("acme")).unwrap().explain();
+    assert_eq!(
+        explained(&boosted).charges[0].levels.as_deref(),
+        Some(
+            "150/second, burst 150: the least of own 100/second, burst 100, times 2; top allows 150/second, burst 150"
+        )
+    );
+    let less = policy.with(vec![Change::Boost {
+        who: Boostee::Tenant("acme".into()),
+        boost: Boost::new(1250),
+    }]);
+    assert_eq!(
+        explained(&less).charges[0].levels.as_deref(),
+        Some(
+            "125/second, burst 125: own 100/second, burst 100, times 1.25; top allows 150/second, burst 150"
+        )
+    );
 }
 
 #[test]
