@@ -43,6 +43,10 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "tollgate-directory",
+        &["tollgate-core", "tollgate-policy", "tollgate-engine"],
+    ),
+    (
         "tollgate-server",
         &[
             "tollgate-core",
@@ -53,6 +57,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "tollgate-http",
             "tollgate-tower",
             "tollgate-gateway",
+            "tollgate-directory",
         ],
     ),
     (

@@ -1,5 +1,5 @@
-//! Test support for Tollgate's crates: the oracle, the manual clock, the store conformance suite, Redis processes, programs
-//! of others, an upstream, certificates and faults of the network.
+//! Test support for Tollgate's crates: the oracle, the manual clock, the store conformance suite, processes of Redis and
+//! PostgreSQL, programs of others, an upstream, certificates and faults of the network.
 //!
 //! Nothing here is published, and nothing here is used outside tests.
 
@@ -9,6 +9,7 @@ pub mod conformance;
 pub mod fault;
 pub mod http;
 pub mod oracle;
+pub mod postgres;
 pub mod redis;
 pub mod tools;
 pub mod upstream;

@@ -68,5 +68,5 @@ fn part_of(child: &str) -> usize {
         hash.wrapping_mul(31).wrapping_add(byte.into())
     });
     // The low bits of many names are those of their last digits.
-    usize::try_from((hash ^ (hash >> 15)) % PARTS as u32).unwrap_or(0)
+    (hash ^ (hash >> 15)) as usize % PARTS
 }

@@ -216,6 +216,11 @@ impl Policy {
         key.or_else(listed)
     }
 
+    /// Whether what is known of the directory's API keys is too old to go by.
+    pub fn refuses_directory_keys(&self) -> bool {
+        self.people.is_closed()
+    }
+
     /// A tenant of the tree, be it of the file or of the directory.
     pub fn tenant(&self, id: &str) -> Option<&Tenant> {
         self.people.tenant(id).map(|tenant| &**tenant)

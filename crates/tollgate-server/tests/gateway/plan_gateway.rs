@@ -1,14 +1,13 @@
 //! `examples/plan-gateway.yaml` as it stands, but for the addresses.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
 
 use tollgate_testkit::http::{Connection, Response};
 use tollgate_testkit::upstream::Upstream;
 
+use crate::demo::Demo;
 use crate::gated::{Gated, number, passed, remaining};
-use crate::process::{arg, tollgate};
+use crate::process::arg;
 use crate::process_gateway::GatewayProcess;
 use crate::served::{Folder, assert_problem, example, json};
 
@@ -113,36 +112,6 @@ fn the_upstream_learns_who_calls_but_not_the_key() {
         assert_eq!(seen.header("x-api-key"), None);
         assert_eq!(seen.header("host"), Some("tollgate.test"));
         assert!(!format!("{seen:?}").contains(key), "{seen:?}");
-    }
-}
-
-/// `tollgate demo-upstream`. It is killed, by its id, when the test lets go of it.
-struct Demo {
-    child: Child,
-    url: String,
-}
-
-impl Demo {
-    fn start() -> Self {
-        let mut child = tollgate()
-            .args(["demo-upstream", "--listen", "127.0.0.1:0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = String::new();
-        let stdout = child.stdout.take().unwrap();
-        BufReader::new(stdout).read_line(&mut said).unwrap();
-        let url = said.trim_end().strip_prefix("demo upstream ");
-        let url = url.unwrap_or_else(|| panic!("{said:?}")).to_owned();
-        Self { child, url }
-    }
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

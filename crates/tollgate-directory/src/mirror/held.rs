@@ -1,0 +1,266 @@
+//! Rows of the directory become changes of the policy.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use tollgate_policy::config::{Enforcement, check_tenant_name};
+use tollgate_policy::{
+    Allowed, AllowedCaller, ApiKey, Boost, Boostee, Change, TenantEntry, TenantLimit, UserEntry,
+};
+
+use super::TokenHolder;
+use super::boosts::Boosts;
+use super::odd::Odd;
+use crate::follow::Row;
+use crate::held::{HeldKey, HeldTenant, HeldUser};
+use crate::people::{self, Allow, Setting, Token};
+
+/// Limits that many tenants have are read once.
+const LIMITS: usize = 1000;
+/// The setting that says whether limits refuse.
+const ENFORCEMENT: &str = "enforcement";
+
+/// What the policy does not hold itself.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    tokens: HashMap<[u8; 32], Token>,
+    /// By the ids of tokens.
+    hashes: HashMap<String, [u8; 32]>,
+    settings: HashMap<String, Setting>,
+    pub(super) boosts: Boosts,
+    /// Whether any key has an end.
+    pub(super) has_expiring_keys: bool,
+    pub(super) odd: Odd,
+    limits: HashMap<String, Arc<TenantLimit>>,
+}
+
+/// Why a row makes no sense.
+type Sense<T> = Result<T, String>;
+
+impl Held {
+    pub(super) fn token(&self, hash: &[u8; 32], now_ms: i64) -> Option<TokenHolder> {
+        let token = self.tokens.get(hash)?;
+        if token.expires_at.is_some_and(|end| end <= now_ms) {
+            return None;
+        }
+        Some(TokenHolder {
+            id: token.id.clone(),
+            name: token.name.clone(),
+            role: token.role.clone(),
+        })
+    }
+
+    pub(super) fn setting(&self, name: &str) -> Option<&Setting> {
+        self.settings.get(name)
+    }
+
+    /// Takes a row as it is now. What that changes in the policy is added to `changes`.
+    pub(super) fn take(&mut self, row: Row, now_ms: i64, changes: &mut Vec<Change>) {
+        let (kind, id) = name(&row);
+        let id = id.to_owned();
+        match self.sense(row, now_ms, changes) {
+            Ok(()) => self.odd.remove(kind, &id),
+            Err(why) => self.odd.add(kind, &id, &why),
+        }
+    }
+
+    fn sense(&mut self, row: Row, now_ms: i64, changes: &mut Vec<Change>) -> Sense<()> {
+        match row {
+            Row::Tenant(id, tenant) => {
+                let tenant = tenant.map(|tenant| self.tenant(&id, tenant));
+                changes.push(Change::Tenant {
+                    entry: tenant.transpose()?,
+                    id: id.into(),
+                });
+            }
+            Row::User(id, user) => changes.push(Change::User {
+                id: id.into(),
+                entry: user.map(self::user),
+            }),
+            Row::Key(hash, key) => {
+                let key = key.map(|key| self.key(key));
+                changes.push(Change::Key {
+                    hash: digest(&hash)?,
+                    key,
+                });
+            }
+            Row::Allow(id, allow) => changes.push(Change::Allow {
+                id: id.into(),
+                caller: allow.map(caller).transpose()?,
+            }),
+            Row::Boost(id, boost) => match boost.filter(|boost| boost.ends_at > now_ms) {
+                Some(boost) => self.boost(&boost, changes)?,
+                None => self.boosts.remove(&id, changes),
+            },
+            Row::Token(id, token) => self.put_token(id, token)?,
+            Row::Setting(name, setting) => self.put_setting(name, setting, changes)?,
+        }
+        Ok(())
+    }
+
+    fn tenant(&mut self, id: &str, tenant: HeldTenant) -> Sense<TenantEntry> {
+        check_tenant_name(id)?;
+        let limit = tenant.rate_limit.map(|text| self.limit(text)).transpose()?;
+        Ok(TenantEntry {
+            parent: tenant.parent.map(Into::into),
+            plan: tenant.plan.map(Into::into),
+            limit,
+        })
+    }
+
+    fn limit(&mut self, text: String) -> Sense<Arc<TenantLimit>> {
+        if let Some(known) = self.limits.get(&text) {
+            return Ok(Arc::clone(known));
+        }
+        let first = |faults: Vec<_>| faults.first().map_or(String::new(), ToString::to_string);
+        let limit = Arc::new(TenantLimit::parse(&text).map_err(first)?);
+        if self.limits.len() >= LIMITS {
+            self.limits.clear();
+        }
+        self.limits.insert(text, Arc::clone(&limit));
+        Ok(limit)
+    }
+
+    fn key(&mut self, key: HeldKey) -> ApiKey {
+        self.has_expiring_keys |= key.expires_at.is_some();
+        ApiKey {
+            tenant: key.tenant.map(Into::into),
+            user: key.user.map(Into::into),
+            client: key.client.map(Into::into),
+            plan: key.plan.map(Into::into),
+            // Up to a second early rather than late.
+            expires_at: key
+                .expires_at
+                .map(|ms| u64::try_from(ms / 1000).unwrap_or(0)),
+        }
+    }
+
+    fn boost(&mut self, boost: &people::Boost, changes: &mut Vec<Change>) -> Sense<()> {
+        let target: Box<str> = boost.target.as_str().into();
+        let who = match boost.kind.as_str() {
+            "tenant" => Boostee::Tenant(target),
+            "user" => Boostee::User(target),
+            kind => return Err(format!("`{kind}` is neither `tenant` nor `user`")),
+        };
+        let factor = Boost::new(boost.factor);
+        let factor = factor.ok_or_else(|| format!("a factor of {} thousandths", boost.factor))?;
+        self.boosts
+            .put(&boost.id, who, factor, boost.ends_at, changes);
+        Ok(())
+    }
+
+    fn put_token(&mut self, id: String, token: Option<Token>) -> Sense<()> {
+        if let Some(hash) = self.hashes.remove(&id) {
+            self.tokens.remove(&hash);
+        }
+        if let Some(token) = token {
+            let hash = digest(&token.hash)?;
+            if !["read", "operate", "admin"].contains(&token.role.as_str()) {
+                return Err(format!("there is no role `{}`", token.role));
+            }
+            self.hashes.insert(id, hash);
+            self.tokens.insert(hash, token);
+        }
+        Ok(())
+    }
+
+    fn put_setting(
+        &mut self,
+        name: String,
+        setting: Option<Setting>,
+        changes: &mut Vec<Change>,
+    ) -> Sense<()> {
+        if name == ENFORCEMENT {
+            let value = setting.as_ref().map_or("file", |setting| &setting.value);
+            let enforcement = match value {
+                "file" => None,
+                "on" => Some(Enforcement::On),
+                "shadow" => Some(Enforcement::Shadow),
+                "off" => Some(Enforcement::Off),
+                value => {
+                    return Err(format!(
+                        "`{value}` is none of `on`, `shadow`, `off`, `file`"
+                    ));
+                }
+            };
+            changes.push(Change::Enforcement(enforcement));
+        }
+        match setting {
+            Some(setting) => self.settings.insert(name, setting),
+            None => self.settings.remove(&name),
+        };
+        Ok(())
+    }
+
+    /// Becomes what was loaded anew. What the policy still has of the old one, and should not, is added to
+    /// `changes`.
+    pub(super) fn renew(&mut self, new: Self, changes: &mut Vec<Change>) {
+        self.boosts.missing_in(&new.boosts, changes);
+        if !new.settings.contains_key(ENFORCEMENT) {
+            changes.push(Change::Enforcement(None));
+        }
+        let mut odd = std::mem::take(&mut self.odd);
+        odd.renew(new.odd);
+        *self = Self { odd, ..new };
+    }
+}
+
+fn name(row: &Row) -> (&'static str, &str) {
+    match row {
+        Row::Tenant(id, _) => ("tenant", id),
+        Row::User(id, _) => ("user", id),
+        Row::Key(hash, _) => ("API key", hash.get(..12).unwrap_or(hash)),
+        Row::Allow(id, _) => ("entry of the allow-list", id),
+        Row::Boost(id, _) => ("boost", id),
+        Row::Token(id, _) => ("admin token", id),
+        Row::Setting(name, _) => ("setting", name),
+    }
+}
+
+fn user(user: HeldUser) -> UserEntry {
+    UserEntry {
+        plan: user.plan.map(Into::into),
+    }
+}
+
+fn caller(allow: Allow) -> Sense<AllowedCaller> {
+    let who = match allow.kind.as_str() {
+        "cidr" => Allowed::Net(net(&allow.value)?),
+        "api_key" => Allowed::Key(digest(&allow.value)?),
+        "user" => Allowed::User(allow.value.into()),
+        "tenant" => Allowed::Tenant(allow.value.into()),
+        kind => {
+            return Err(format!(
+                "`{kind}` is none of `cidr`, `api_key`, `user`, `tenant`"
+            ));
+        }
+    };
+    Ok(AllowedCaller {
+        who,
+        reason: allow.reason.into(),
+    })
+}
+
+fn net(text: &str) -> Sense<IpNet> {
+    let net = text
+        .parse()
+        .or_else(|_| text.parse().map(|ip: IpAddr| ip.into()));
+    net.map_err(|_| format!("`{text}` is no network"))
+}
+
+/// A SHA-256 in hexadecimal digits.
+pub(super) fn digest(text: &str) -> Sense<[u8; 32]> {
+    let wrong = || "its hash is not 64 hexadecimal digits".to_owned();
+    let mut digest = [0; 32];
+    let digits = text.as_bytes();
+    if digits.len() != 64 {
+        return Err(wrong());
+    }
+    for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
+        let digit = |at: usize| char::from(pair[at]).to_digit(16).ok_or_else(wrong);
+        *byte = u8::try_from(digit(0)? * 16 + digit(1)?).map_err(|_| wrong())?;
+    }
+    Ok(digest)
+}
