@@ -26,7 +26,7 @@ Usage: cargo xtask <COMMAND>
   bench [ARGS]  measure against peers and print a table; `bench --help` tells more
   faults [NAME…]
                 break Redis under nodes in every way and print a table; `faults --list` names the ways
-  schema        write docs/config.schema.json anew";
+  schema        write docs/config.schema.json and docs/openapi.json anew";
 
 fn main() -> ExitCode {
     match chore() {
@@ -72,10 +72,15 @@ fn bench(args: &[String]) -> Result<()> {
 }
 
 fn schema() -> Result<()> {
-    let command = cargo(&["run", "--quiet", "--package", "tollgate-server", "--"]);
-    let text = command.args(["check-config", "--schema"]).output()?;
-    let path = root().join("docs/config.schema.json");
-    std::fs::write(&path, text)?;
-    println!("wrote {}", path.display());
+    for (args, file) in [
+        (&["check-config", "--schema"][..], "docs/config.schema.json"),
+        (&["openapi"], "docs/openapi.json"),
+    ] {
+        let command = cargo(&["run", "--quiet", "--package", "tollgate-server", "--"]);
+        let text = command.args(args).output()?;
+        let path = root().join(file);
+        std::fs::write(&path, text)?;
+        println!("wrote {}", path.display());
+    }
     Ok(())
 }

@@ -1,31 +1,27 @@
 //! A line of JSON for every request, written beside the traffic and never in its way.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::task::{Context, Poll};
-use std::thread;
 
 use bytes::{Buf, Bytes};
 use http::StatusCode;
 use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use serde::Serialize;
-use tokio::sync::oneshot;
 use tollgate_core::Timestamp;
 use tollgate_engine::Clock;
 use tollgate_http::Peer;
 use tollgate_policy::AccessLog as Destination;
 use tollgate_tower::Admitted;
 
+use crate::line_log::{LineLog, Written};
 use crate::stats::Stats;
 
-/// Lines that may wait to be written; beyond them, lines are left out and counted.
-const WAITING: usize = 8192;
+/// Lines that may wait to be written.
+const MAX_WAITING: usize = 8192;
 /// The status of a request whose client left before there was an answer, as nginx has it.
 const CLIENT_HAS_GONE: u16 = 499;
 /// The longest method that is logged.
@@ -36,21 +32,8 @@ const MAX_PATH: usize = 1024;
 /// Takes down who came by. Cheap to clone.
 #[derive(Clone)]
 pub struct AccessLog {
-    lines: SyncSender<Box<Line>>,
+    lines: LineLog<Box<Line>>,
     clock: Arc<dyn Clock>,
-    stats: Arc<Stats>,
-}
-
-/// The end of a log.
-#[derive(Debug)]
-pub struct Written(oneshot::Receiver<()>);
-
-impl Written {
-    /// Waits until the last line is written, which is as long as whoever takes them lets it take.
-    pub async fn wait(self) {
-        // Nothing is ever sent: the other end goes when the log has ended.
-        let _ = self.0.await;
-    }
 }
 
 #[derive(Debug, Serialize)]
@@ -87,28 +70,10 @@ impl AccessLog {
     pub fn open(
         destination: &Destination,
         clock: Arc<dyn Clock>,
-        stats: Arc<Stats>,
+        stats: &Stats,
     ) -> io::Result<Option<(Self, Written)>> {
-        let output = match destination {
-            Destination::Off => return Ok(None),
-            Destination::Stdout => Output::Stdout(BufWriter::new(io::stdout())),
-            Destination::File(path) => Output::File(LogFile::open(path)?),
-        };
-        let (lines, waiting) = sync_channel(WAITING);
-        let counted = stats.clone();
-        let (writing, written) = oneshot::channel::<()>();
-        thread::Builder::new()
-            .name("access-log".into())
-            .spawn(move || {
-                write(output, &waiting, &counted);
-                drop(writing);
-            })?;
-        let log = Self {
-            lines,
-            clock,
-            stats,
-        };
-        Ok(Some((log, Written(written))))
+        let opened = LineLog::open(destination, "access-log", MAX_WAITING, stats.lost_lines())?;
+        Ok(opened.map(|(lines, written)| (Self { lines, clock }, written)))
     }
 
     pub(crate) fn entry(&self, peer: Peer, head: &Parts) -> Box<Entry> {
@@ -180,9 +145,7 @@ impl Drop for Entry {
             return;
         };
         line.duration_us = self.log.clock.now().micros_since(self.start);
-        if let Err(TrySendError::Full(_)) = self.log.lines.try_send(line) {
-            self.log.stats.lost_line();
-        }
+        self.log.lines.write(line);
     }
 }
 
@@ -243,80 +206,5 @@ impl<B: Body> Drop for Logged<B> {
     fn drop(&mut self) {
         // A body of known length is not asked whether it has ended.
         self.finish(self.body.is_end_stream());
-    }
-}
-
-enum Output {
-    Stdout(BufWriter<io::Stdout>),
-    File(LogFile),
-}
-
-/// A file that is opened anew when it was moved away.
-struct LogFile {
-    path: PathBuf,
-    file: BufWriter<File>,
-}
-
-impl LogFile {
-    fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self {
-            path: path.to_owned(),
-            file: BufWriter::new(file),
-        })
-    }
-
-    fn follow(&mut self) -> io::Result<()> {
-        let open = self.file.get_ref().metadata()?;
-        let there = fs::metadata(&self.path);
-        if !there.is_ok_and(|there| same(&open, &there)) {
-            *self = Self::open(&self.path)?;
-        }
-        Ok(())
-    }
-}
-
-#[cfg(unix)]
-fn same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
-}
-
-#[cfg(not(unix))]
-fn same(_: &fs::Metadata, _: &fs::Metadata) -> bool {
-    true
-}
-
-impl Output {
-    fn write(&mut self, line: &Line) -> io::Result<()> {
-        let out: &mut dyn Write = match self {
-            Self::Stdout(out) => out,
-            Self::File(log) => &mut log.file,
-        };
-        serde_json::to_writer(&mut *out, line)?;
-        out.write_all(b"\n")
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Stdout(out) => out.flush(),
-            Self::File(log) => log.file.flush().and_then(|()| log.follow()),
-        }
-    }
-}
-
-/// Writes lines until nobody sends any more; they are pushed out whenever none waits.
-fn write(mut output: Output, lines: &Receiver<Box<Line>>, stats: &Stats) {
-    while let Ok(line) = lines.recv() {
-        let waiting = std::iter::from_fn(|| lines.try_recv().ok());
-        for line in std::iter::once(line).chain(waiting) {
-            // A full disk costs lines, not requests.
-            if output.write(&line).is_err() {
-                stats.lost_line();
-            }
-        }
-        if output.flush().is_err() {
-            stats.lost_line();
-        }
     }
 }

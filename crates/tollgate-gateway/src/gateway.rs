@@ -27,7 +27,13 @@ pub struct Gateway {
     pub log: Option<AccessLog>,
     /// What is counted.
     pub stats: Arc<Stats>,
+    /// Who is told of requests that an upstream failed.
+    pub failed: Option<UpstreamFailed>,
 }
+
+/// Told the tenant, the plan and the route of an admitted request to which its upstream answered with a
+/// status of 5xx, or not at all. It must not block.
+pub type UpstreamFailed = Arc<dyn Fn(Option<&str>, Option<&str>, Option<&str>) + Send + Sync>;
 
 /// The answer to a client.
 pub type Answer = Response<Logged<Body<UpstreamBody>>>;
@@ -86,6 +92,14 @@ impl Gateway {
             // A gate of a gateway lets nothing through that is for no upstream.
             None => Err(ForwardError::Misconfigured),
         };
+        let has_failed = match &forwarded {
+            Ok(response) => response.status().is_server_error(),
+            Err(error) => error.is_of_upstream(),
+        };
+        if let (true, Some(failed)) = (has_failed, &self.failed) {
+            let (tenant, plan) = (admitted.tenant.as_deref(), admitted.plan.as_deref());
+            failed(tenant, plan, admitted.route.as_deref());
+        }
         let mut response = match forwarded {
             Ok(response) => response.map(Body::Service),
             Err(error) => {

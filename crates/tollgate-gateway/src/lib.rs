@@ -7,11 +7,13 @@ mod access_log;
 mod forward;
 pub mod front;
 mod gateway;
+mod line_log;
 mod stats;
 mod ticks;
 mod trailers;
 
-pub use access_log::{AccessLog, Logged, Written};
+pub use access_log::{AccessLog, Logged};
 pub use forward::{ForwardError, Forwarder, UpstreamBody, drop_hop_by_hop};
-pub use gateway::{Answer, Gateway};
+pub use gateway::{Answer, Gateway, UpstreamFailed};
+pub use line_log::{LineLog, Written};
 pub use stats::Stats;

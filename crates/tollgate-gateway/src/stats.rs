@@ -1,5 +1,6 @@
 //! What is counted of all workers together.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use http::StatusCode;
@@ -13,7 +14,7 @@ pub struct Stats {
     answers: [AtomicU64; 5],
     failures: [AtomicU64; ForwardError::ALL.len()],
     open: AtomicI64,
-    unlogged: AtomicU64,
+    unlogged: Arc<AtomicU64>,
 }
 
 impl Stats {
@@ -36,8 +37,9 @@ impl Stats {
         self.open.fetch_add(connections, Relaxed);
     }
 
-    pub(crate) fn lost_line(&self) {
-        self.unlogged.fetch_add(1, Relaxed);
+    /// Where lines of the access log that are left out are counted.
+    pub(crate) fn lost_lines(&self) -> Arc<AtomicU64> {
+        self.unlogged.clone()
     }
 
     /// Answers of each of [`Stats::CLASSES`].

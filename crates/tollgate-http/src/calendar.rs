@@ -1,9 +1,15 @@
 /// Unix seconds as `2026-01-02T03:04:05.000Z`.
 pub(crate) fn iso(unix_secs: u64) -> String {
-    let (days, secs) = (unix_secs / 86_400, unix_secs % 86_400);
+    iso_ms(unix_secs.saturating_mul(1000))
+}
+
+/// Unix milliseconds as `2026-01-02T03:04:05.678Z`.
+pub fn iso_ms(unix_ms: u64) -> String {
+    let (secs, millis) = (unix_ms / 1000, unix_ms % 1000);
+    let (days, secs) = (secs / 86_400, secs % 86_400);
     let (year, month, day) = date(days);
     let (hour, minute, second) = (secs / 3600, secs / 60 % 60, secs % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.000Z")
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
 /// Year, month and day of a day since 1970-01-01, by the Gregorian calendar's cycle of 400 years.
@@ -38,5 +44,6 @@ mod tests {
         ] {
             assert_eq!(iso(secs), text);
         }
+        assert_eq!(iso_ms(1_765_469_725_678), "2025-12-11T16:15:25.678Z");
     }
 }

@@ -21,6 +21,7 @@ mod rejected;
 mod response;
 mod told;
 
+pub use calendar::iso_ms;
 pub use headers::write_headers;
 pub use identity::{
     AuthFailure, Identified, JwksFault, MAX_JWKS_BYTES, Peer, Proofs, TokenFault, client_ip,

@@ -35,6 +35,14 @@ impl Counters {
         }
     }
 
+    /// As it is called in answers: where the counters are.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Memory(_) => "memory",
+            Self::Redis(_) => "redis",
+        }
+    }
+
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         match self {
             Self::Memory(store) => store.clone(),

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tollgate_engine::{Clock, Engine};
 use tollgate_gateway::front::{self, Workers};
-use tollgate_gateway::{AccessLog, Forwarder, Gateway, Stats, Written};
+use tollgate_gateway::{AccessLog, Forwarder, Gateway, Stats, UpstreamFailed, Written};
 use tollgate_http::Proofs;
 use tollgate_policy::GatewaySettings;
 use tollgate_tower::{Gate, Strangers};
@@ -52,15 +52,17 @@ pub(crate) struct Open {
     written: Option<Written>,
 }
 
-/// Opens the gateway: its threads serve until [`Open::run`] has ended.
+/// Opens the gateway: its threads serve until [`Open::run`] has ended. `failed` is told of requests that an
+/// upstream failed.
 pub(crate) fn open(
     listener: TcpListener,
     settings: &GatewaySettings,
     gates: &Gates,
     clock: Arc<dyn Clock>,
     stats: Arc<Stats>,
+    failed: Option<UpstreamFailed>,
 ) -> anyhow::Result<Open> {
-    let log = AccessLog::open(&settings.access_log, clock, stats.clone())
+    let log = AccessLog::open(&settings.access_log, clock, &stats)
         .context("cannot open the access log")?;
     let (log, written) = log.unzip();
     let gate = gates.routed();
@@ -71,6 +73,7 @@ pub(crate) fn open(
             forwarder: Forwarder::new(),
             log: log.clone(),
             stats: stats.clone(),
+            failed: failed.clone(),
         });
         move |peer, request| gateway.clone().answer(peer, request)
     };

@@ -5,11 +5,13 @@
 //! around it.
 
 mod cli;
+mod config_state;
 mod counters;
 mod doors;
 mod gateway;
 mod jwks;
 mod metrics;
+mod records;
 mod reload;
 mod server;
 mod source;

@@ -17,6 +17,7 @@ use tollgate_engine::{Count, Engine, Source};
 use tollgate_gateway::Stats;
 
 use crate::counters::Counters;
+use crate::records::Records;
 
 /// The media type of what [`Metrics::render`] gives.
 pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -36,6 +37,7 @@ impl Metrics {
         engine: Arc<Engine>,
         counters: Counters,
         gateway: Option<Arc<Stats>>,
+        records: Records,
     ) -> Self {
         let mut registry = Registry::with_prefix("tollgate");
         let latency = Arc::new(Latency::default());
@@ -72,6 +74,7 @@ impl Metrics {
         if let Some(stats) = gateway {
             registry.register_collector(Box::new(Gateway(stats)));
         }
+        registry.register_collector(Box::new(Gaps(records)));
         registry.register_collector(Box::new(latency.clone()));
         Self {
             registry,
@@ -306,6 +309,49 @@ impl Collector for Gateway {
                 MetricType::Counter,
             )?
             .encode_counter::<NoLabelSet, _, u64>(&self.0.unlogged(), None)
+    }
+}
+
+/// What is missing in the records.
+struct Gaps(Records);
+
+impl fmt::Debug for Gaps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Gaps")
+    }
+}
+
+impl Collector for Gaps {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let gaps = self.0.gaps();
+        let mut audit = encoder.encode_descriptor(
+            "audit_dropped",
+            "Events that are missing in the audit log or in the directory",
+            None,
+            MetricType::Counter,
+        )?;
+        for (sink, count) in [("log", gaps.audit_log), ("directory", gaps.audit_directory)] {
+            audit
+                .encode_family(&[("sink", sink)])?
+                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        for (name, help, count) in [
+            (
+                "usage_dropped",
+                "Requests that are not counted under their tenant, plan and route",
+                gaps.usage,
+            ),
+            (
+                "key_uses_dropped",
+                "Uses of API keys that are not noted in the directory",
+                gaps.key_uses,
+            ),
+        ] {
+            encoder
+                .encode_descriptor(name, help, None, MetricType::Counter)?
+                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,13 +1,17 @@
-//! A new configuration while running: on SIGHUP, or when the file has changed.
+//! A new configuration while running: on SIGHUP, when the file has changed, or when somebody asks.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
+use tollgate_directory::{AuditEvent, Mirror};
 use tollgate_engine::Engine;
-use tollgate_policy::Settings;
+use tollgate_policy::{Clash, Compiled, Policy, Settings};
 use tracing::{error, info, warn};
 
+use crate::config_state::{Applied, Ask, Asker, ConfigState};
 use crate::metrics::Metrics;
+use crate::records::{Records, Severity};
 use crate::server::NO_UPSTREAM;
 use crate::source::{Source, Stamp};
 
@@ -23,9 +27,13 @@ pub(crate) struct Reload {
     pub(crate) settings: Settings,
     pub(crate) engine: Arc<Engine>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) records: Records,
+    pub(crate) mirror: Mirror,
     /// Whether there is a gateway, which needs somewhere to send requests.
     pub(crate) has_gateway: bool,
     pub(crate) hangup: Hangup,
+    pub(crate) state: ConfigState,
+    pub(crate) asked: mpsc::Receiver<Ask>,
 }
 
 impl Reload {
@@ -33,8 +41,13 @@ impl Reload {
     pub(crate) async fn watch(mut self) {
         let mut last = self.stamp;
         loop {
+            let mut ask = None;
             let asked = tokio::select! {
                 () = self.hangup.recv() => true,
+                Some(asked) = self.asked.recv() => {
+                    ask = Some(asked);
+                    true
+                }
                 () = tokio::time::sleep(LOOK_EVERY) => false,
             };
             let stamp = self.source.stamp();
@@ -43,36 +56,101 @@ impl Reload {
             last = stamp;
             if asked || (settled && stamp != self.stamp) {
                 self.stamp = stamp;
-                self.reload();
+                let (asker, answer) = ask.map(|ask| (ask.asker, ask.answer)).unzip();
+                let result = self.reload(asker.as_ref());
+                if let Some(answer) = answer {
+                    // Whoever asked may have gone.
+                    let _ = answer.send(result);
+                }
             }
         }
     }
 
-    fn reload(&self) {
-        match self.source.load() {
-            Ok(compiled) if self.has_gateway && compiled.policy.upstreams().is_empty() => {
-                self.metrics.reloaded(false);
-                error!(
-                    "configuration not reloaded, the old one stays in force:\n{}: {NO_UPSTREAM}",
-                    self.source
-                );
-            }
-            Ok(compiled) => {
+    /// Puts the configuration in force, or says why not.
+    fn reload(&self, asker: Option<&Asker>) -> Result<(), String> {
+        let before = self.state.applied().hash;
+        match self.usable() {
+            Ok((text, compiled)) => {
                 if compiled.settings != self.settings {
                     warn!(
-                        "`listen`, `store` or `gateway` has changed: restart for that to take effect"
+                        "`listen`, `store`, `gateway`, `directory`, `audit` or `usage` has changed: restart for \
+                         that to take effect"
                     );
                 }
+                self.mirror.configure(&compiled.settings.directory);
                 self.engine.replace(compiled.policy);
+                let now_ms = self.now_ms();
+                self.state.apply(text, now_ms);
                 self.metrics.reloaded(true);
                 info!(config = %self.source, "configuration reloaded");
+                self.record(asker, &before, now_ms);
+                Ok(())
             }
-            Err(fault) => {
+            Err(why) => {
                 self.metrics.reloaded(false);
-                error!("configuration not reloaded, the old one stays in force:\n{fault}");
+                error!("configuration not reloaded, the old one stays in force:\n{why}");
+                self.state.refuse(&why, self.now_ms());
+                Err(why)
             }
         }
     }
+
+    /// The configuration, if it can be put in force.
+    fn usable(&self) -> Result<(Vec<u8>, Compiled), String> {
+        let text = self.source.read().map_err(|error| error.to_string())?;
+        let compiled = self.source.compile(&text);
+        let compiled = compiled.map_err(|error| error.to_string())?;
+        if self.has_gateway && compiled.policy.upstreams().is_empty() {
+            return Err(format!("{}: {NO_UPSTREAM}", self.source));
+        }
+        let new = new_clashes(self.engine.active().policy(), &compiled.policy);
+        if new.is_empty() {
+            return Ok((text, compiled));
+        }
+        let sentences: Vec<String> = new
+            .iter()
+            .map(|it| format!("{}: {it}", self.source))
+            .collect();
+        Err(sentences.join("\n"))
+    }
+
+    fn record(&self, asker: Option<&Asker>, before: &str, now_ms: i64) {
+        let Applied { hash, source, .. } = self.state.applied();
+        if hash == before && asker.is_none() {
+            return;
+        }
+        let told = |hash: &str| serde_json::json!({ "sha256": hash }).to_string();
+        self.records.record(AuditEvent {
+            at: now_ms,
+            event: "rate_limit_config_updated".to_owned(),
+            severity: Severity::Info.word().to_owned(),
+            actor: asker.map(|asker| asker.actor.clone()),
+            address: asker.map(|asker| asker.address.clone()),
+            identifier: Some(format!("config:{source}")),
+            before: Some(told(before)),
+            after: Some(told(&hash)),
+            ..AuditEvent::default()
+        });
+    }
+
+    fn now_ms(&self) -> i64 {
+        let clock = self.engine.clock();
+        let micros = clock.calendar(clock.now()).as_micros();
+        i64::try_from(micros / 1000).unwrap_or(i64::MAX)
+    }
+}
+
+/// What would not go together under another file, and does under this one: plans that people of the
+/// directory have, and budgets that are given away.
+pub(crate) fn new_clashes(active: &Policy, next: &Policy) -> Vec<Clash> {
+    let weighs = |clash: &Clash| matches!(clash, Clash::MissingPlan { .. } | Clash::Budget { .. });
+    let mut clashes = next.for_people_of(active).clashes();
+    clashes.retain(weighs);
+    if !clashes.is_empty() {
+        let known = active.clashes();
+        clashes.retain(|clash| !known.contains(clash));
+    }
+    clashes
 }
 
 /// SIGHUP, where there is such a thing. From when this is made it no longer ends the process.

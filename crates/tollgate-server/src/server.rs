@@ -5,24 +5,27 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use ipnet::IpNet;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tollgate_directory::{Directory, Mirror};
 use tollgate_engine::{Clock, Engine, SystemClock};
 use tollgate_gateway::Stats;
-use tollgate_policy::Listen;
 use tollgate_policy::config::RedisUrl;
+use tollgate_policy::{DirectorySettings, DirectoryUrl, Listen};
 use tracing::info;
 
+use crate::config_state::ConfigState;
 use crate::counters::Counters;
-use crate::doors::admin::Admin;
+use crate::doors::admin::{Admin, Office};
 use crate::doors::api::Api;
 use crate::doors::{Limits, listener, token};
 use crate::gateway::{self, Gates};
 use crate::jwks;
 use crate::metrics::Metrics;
+use crate::records::{Records, node_name};
 use crate::reload::{Hangup, Reload};
 use crate::source::Source;
 
@@ -38,6 +41,8 @@ pub struct Options {
     pub admin: Option<SocketAddr>,
     /// Redis to keep the counters in, whatever the configuration says.
     pub redis: Option<RedisUrl>,
+    /// Where tenants, users and keys live, whatever the configuration says.
+    pub directory: Option<DirectoryUrl>,
     /// The token of the decision API; an empty one is none.
     pub api_token: Option<String>,
     /// The token of the admin door; an empty one is none. If there is none, the door listens on this
@@ -62,6 +67,7 @@ impl Options {
             api: None,
             admin: None,
             redis: None,
+            directory: None,
             api_token: None,
             admin_token: None,
             head_timeout: Duration::from_secs(10),
@@ -92,9 +98,15 @@ pub struct Server {
     doors: JoinSet<()>,
     admin_door: JoinSet<()>,
     background: JoinSet<()>,
+    /// Follows the directory as long as it is held.
+    _mirror: Mirror,
+    /// What is recorded is written to the end.
+    recorder: JoinSet<()>,
     stopping: watch::Sender<bool>,
     /// The admin door is the last to close: what goes on behind the others can be seen till the end.
     closing: watch::Sender<bool>,
+    /// Nothing more is decided.
+    closed: watch::Sender<bool>,
 }
 
 /// Tells a server to stop.
@@ -113,6 +125,8 @@ const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(LOOPBACK, 8082);
 const LOOPBACK: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 /// What is wrong with a configuration that a gateway cannot use.
 pub(crate) const NO_UPSTREAM: &str = "the gateway has nowhere to send requests: name an upstream under `upstreams`, and routes to it";
+/// How long all of the directory may take to be read.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
 const FOLLOW_CALENDAR_EVERY: Duration = Duration::from_secs(1);
 
 impl Server {
@@ -124,7 +138,8 @@ impl Server {
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         // Looked at before it is read, so that a change meanwhile is noticed later.
         let stamp = options.source.stamp();
-        let compiled = options.source.load()?;
+        let text = options.source.read()?;
+        let compiled = options.source.compile(&text)?;
         let settings = compiled.settings;
         let listen = settings.listen.unwrap_or(Listen {
             gateway: None,
@@ -151,10 +166,22 @@ impl Server {
             .unwrap_or_else(|| system_clock(&mut background));
         let counters = Counters::start(&settings, options.redis, &clock)?;
         let store = counters.store();
-        let engine = Arc::new(Engine::new(compiled.policy, store, clock.clone()));
+        let store_name = counters.name();
+        let url = options.directory.or_else(|| settings.directory.url.clone());
+        let directory = Directory::open(&url.unwrap_or(DirectoryUrl::Memory)).await?;
+        let (audit, usage) = (&settings.audit, &settings.usage);
+        let records = Records::open(&node_name(), directory.clone(), clock.clone(), audit, usage);
+        let (records, recorder) = records.context("cannot open the audit log")?;
+        let engine = Engine::new(compiled.policy, store, clock.clone());
+        let engine = Arc::new(engine.observed_by(Arc::new(records.clone())));
+        let mirror = loaded(directory.clone(), engine.clone(), &settings.directory).await?;
+        let now_ms = i64::try_from(clock.calendar(clock.now()).as_micros() / 1000)?;
+        let source = options.source.to_string();
+        let (state, asked) = ConfigState::new(&source, text, settings.clone(), now_ms);
         let stats = Arc::new(Stats::default());
         let watched = gateway.map(|_| stats.clone());
-        let metrics = Arc::new(Metrics::new(engine.clone(), counters.clone(), watched));
+        let metrics = Metrics::new(engine.clone(), counters.clone(), watched, records.clone());
+        let metrics = Arc::new(metrics);
         let gates = Gates {
             engine: engine.clone(),
             proofs: Arc::default(),
@@ -168,6 +195,7 @@ impl Server {
         let ready = readiness(counters, &mut background);
         let (stopping, stop) = watch::channel(false);
         let (closing, close) = watch::channel(false);
+        let (closed, is_closed) = watch::channel(false);
         let limits = Limits {
             connections: settings.max_connections,
             head_timeout: options.head_timeout,
@@ -184,12 +212,17 @@ impl Server {
             doors: JoinSet::new(),
             admin_door: JoinSet::new(),
             background,
+            _mirror: mirror.clone(),
+            recorder: JoinSet::new(),
             stopping,
             closing,
+            closed,
         };
+        server.recorder.spawn(recorder.run(is_closed));
         if let Some(address) = gateway {
             let (listener, address) = bind(address, "the gateway", "--gateway").await?;
-            let open = gateway::open(listener, &settings.gateway, &gates, clock, stats)?;
+            let failed = Some(records.upstream_failed(engine.clone()));
+            let open = gateway::open(listener, &settings.gateway, &gates, clock, stats, failed)?;
             server.doors.spawn(open.run(stop.clone()));
             server.gateway = Some(address);
         }
@@ -217,14 +250,19 @@ impl Server {
                     server.made_token.insert(made).clone()
                 }
             };
-            let door = Admin {
+            let office = Office {
                 engine: engine.clone(),
                 metrics: metrics.clone(),
+                directory,
+                mirror: mirror.clone(),
+                records: records.clone(),
+                config: state.clone(),
+                store: store_name,
                 ready,
                 stopping: stop,
-                token,
                 body_timeout: options.body_timeout,
             };
+            let door = Admin::new(office, token)?;
             let open = metrics.connections().clone();
             let serve = listener::serve(listener, Arc::new(door), limits, open, close);
             server.admin_door.spawn(serve);
@@ -236,8 +274,12 @@ impl Server {
             settings,
             engine,
             metrics,
+            records,
+            mirror: mirror.clone(),
             has_gateway: server.gateway.is_some(),
             hangup: Hangup::new(),
+            state,
+            asked,
         };
         server.background.spawn(reload.watch());
         Ok(server)
@@ -291,6 +333,8 @@ impl Server {
         while self.doors.join_next().await.is_some() {}
         self.closing.send_replace(true);
         while self.admin_door.join_next().await.is_some() {}
+        self.closed.send_replace(true);
+        while self.recorder.join_next().await.is_some() {}
         self.background.shutdown().await;
         info!("stopped");
     }
@@ -306,6 +350,22 @@ fn system_clock(background: &mut JoinSet<()>) -> Arc<dyn Clock> {
         }
     });
     clock
+}
+
+/// A copy of the directory that has everything: nobody is refused for a key that was not read yet.
+async fn loaded(
+    directory: Directory,
+    engine: Arc<Engine>,
+    settings: &DirectorySettings,
+) -> anyhow::Result<Mirror> {
+    let mirror = Mirror::start(directory, engine, settings);
+    let loading = tokio::time::timeout(LOAD_TIMEOUT, mirror.caught_up(0)).await;
+    loading.map_err(|_| {
+        let why = mirror.health().error;
+        let why = why.unwrap_or_else(|| "it takes too long".to_owned());
+        anyhow!("cannot read the directory: {why}")
+    })?;
+    Ok(mirror)
 }
 
 /// Becomes true when the store was tried, with whatever result: what it does not decide, `on_failure`

@@ -34,13 +34,22 @@ const BUILT_IN: &str = include_str!("default.yaml");
 impl Source {
     /// Reads and compiles the configuration.
     pub fn load(&self) -> Result<Compiled, ConfigError> {
-        let text = match self {
-            Self::BuiltIn => BUILT_IN.as_bytes().to_vec(),
+        self.compile(&self.read()?)
+    }
+
+    /// Reads the configuration.
+    pub(crate) fn read(&self) -> Result<Vec<u8>, ConfigError> {
+        match self {
+            Self::BuiltIn => Ok(BUILT_IN.as_bytes().to_vec()),
             Self::File(path) => {
-                fs::read(path).map_err(|error| ConfigError::Unreadable(path.clone(), error))?
+                fs::read(path).map_err(|error| ConfigError::Unreadable(path.clone(), error))
             }
-        };
-        compile(&text).map_err(|faults| ConfigError::Faulty(self.to_string(), faults))
+        }
+    }
+
+    /// Compiles what was read.
+    pub(crate) fn compile(&self, text: &[u8]) -> Result<Compiled, ConfigError> {
+        compile(text).map_err(|faults| ConfigError::Faulty(self.to_string(), faults))
     }
 
     /// The file's stamp; none if there is no file or it is gone.

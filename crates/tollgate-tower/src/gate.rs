@@ -67,6 +67,8 @@ pub struct Admitted {
     pub plan: Option<Box<str>>,
     /// The user.
     pub user: Option<Box<str>>,
+    /// The route that matched, as the policy names it.
+    pub route: Option<Box<str>>,
     /// What was decided.
     pub action: Action,
     /// What it was decided by: something else may be in force by now.
@@ -350,6 +352,7 @@ impl Gate {
                 tenant: boxed(request.tenant()),
                 plan: boxed(request.plan()),
                 user: boxed(request.user()),
+                route: boxed(request.route()),
                 action: decision.action,
                 active: Arc::clone(active),
                 receipt: if self.routed { None } else { receipt() },

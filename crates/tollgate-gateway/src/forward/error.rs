@@ -85,6 +85,23 @@ impl ForwardError {
         }
     }
 
+    /// Whether the upstream is to blame, or the way there: not the request.
+    pub const fn is_of_upstream(self) -> bool {
+        match self {
+            Self::NoConnection
+            | Self::ConnectTimedOut
+            | Self::Misconfigured
+            | Self::Busy
+            | Self::TimedOut
+            | Self::Stalled
+            | Self::Reset
+            | Self::BadAnswer => true,
+            Self::BadRequestBody | Self::SlowRequestBody | Self::Unsupported | Self::TooLong => {
+                false
+            }
+        }
+    }
+
     /// A sentence for the client. It names no host, address or file.
     pub fn detail(&self) -> &'static str {
         match self {

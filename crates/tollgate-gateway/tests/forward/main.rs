@@ -4,6 +4,7 @@
 
 mod balance;
 mod bodies;
+mod failed;
 mod fixtures;
 mod front;
 mod heads;

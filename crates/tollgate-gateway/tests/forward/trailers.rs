@@ -34,6 +34,7 @@ upstreams: {{ app: {{ url: http://{upstream}, protocol: {} }} }}
         forwarder: Forwarder::new(),
         log: None,
         stats: Arc::new(Stats::default()),
+        failed: None,
     })
 }
 

@@ -3,10 +3,11 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use http::{Method, StatusCode, Uri};
+use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::client::{Answer, Client};
+use super::client::{Answer, Question};
+use super::door::DoorArgs;
 use super::facts::RequestArgs;
 use super::say;
 
@@ -29,25 +30,8 @@ struct Chosen {
     /// Buckets by their keys, as `tollgate explain` prints them; in quotes, for the shell
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
-    /// The admin door of the server to ask
-    #[arg(
-        long,
-        value_name = "URL",
-        default_value = "http://127.0.0.1:8082",
-        env = "TOLLGATE_ADMIN_URL"
-    )]
-    url: Uri,
-    /// The token of its admin door
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "TOLLGATE_ADMIN_TOKEN",
-        hide_env_values = true
-    )]
-    token: Option<String>,
-    /// Print the server's answer as it is
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    door: DoorArgs,
     // Last: what follows would be under its heading.
     #[command(flatten)]
     request: RequestArgs,
@@ -60,30 +44,30 @@ impl Buckets {
             Action::Reset(chosen) => (chosen, true),
         };
         let facts = chosen.facts()?;
-        let client = Client {
-            url: &chosen.url,
-            token: chosen.token.as_deref(),
-        };
+        let door = chosen.door.door()?;
         let said = if reset {
             let body = match &chosen.keys[..] {
                 [] => json!({ "facts": facts }),
                 keys => json!({ "keys": keys }),
             };
             let body = serde_json::to_vec(&body)?;
-            client.send(Method::POST, "/admin/v1/buckets/reset", body)?
+            door.ask(&Question {
+                method: Method::POST,
+                target: "/admin/v1/buckets/reset".to_owned(),
+                body,
+                ..Question::default()
+            })?
         } else {
             let target = format!("/admin/v1/buckets?{}", chosen.query(&facts));
-            client.send(Method::GET, &target, Vec::new())?
+            door.read(&target)?
         };
         let rows = rows(&said);
-        if chosen.json {
+        if door.json {
             say(&said.text)?;
         } else if let Some(rows) = &rows {
             say(&table(rows))?;
-        } else if said.status == StatusCode::UNAUTHORIZED {
-            bail!("{}", chosen.locked_out());
         } else {
-            return Err(said.problem());
+            door.refuse(&said);
         }
         Ok(match rows {
             Some(_) => ExitCode::SUCCESS,
@@ -118,18 +102,6 @@ impl Chosen {
             query.append_pair(name, value.as_str().unwrap_or_default());
         }
         query.finish()
-    }
-
-    fn locked_out(&self) -> String {
-        let url = &self.url;
-        let fault = match self.token {
-            Some(_) => format!("this is not the admin token of {url}"),
-            None => format!("{url} wants its admin token"),
-        };
-        format!(
-            "{fault}: give it with --token or TOLLGATE_ADMIN_TOKEN; a server that was not given one has \
-             printed one when it started"
-        )
     }
 }
 

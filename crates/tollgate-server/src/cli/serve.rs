@@ -33,6 +33,15 @@ pub(super) struct Serve {
         hide_env_values = true
     )]
     redis: Option<String>,
+    /// Keep tenants, users and keys in this database, whatever the configuration's `directory` says:
+    /// sqlite:PATH, postgres://USER@HOST/DATABASE
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "TOLLGATE_DIRECTORY",
+        hide_env_values = true
+    )]
+    directory: Option<String>,
     /// The token that callers of the decision API send, unless they are on this machine
     #[arg(
         long,
@@ -76,11 +85,15 @@ impl Serve {
         let redis = self.redis.as_deref().filter(|url| !url.is_empty());
         let redis = redis.map(str::parse).transpose();
         let redis = redis.context("--redis")?;
+        let directory = self.directory.as_deref().filter(|url| !url.is_empty());
+        let directory = directory.map(str::parse).transpose();
+        let directory = directory.context("--directory")?;
         let server = Server::start(Options {
             gateway: self.gateway,
             api: self.api,
             admin: self.admin,
             redis,
+            directory,
             api_token: self.api_token,
             admin_token: self.admin_token,
             ..Options::new(source.clone())

@@ -4,7 +4,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use serde::Deserialize;
 use tollgate_http::Problem;
 
@@ -12,7 +12,10 @@ use tollgate_http::Problem;
 const MAX_DISCARD: usize = 32 << 20;
 
 /// Reads a whole body of at most `max` bytes, which has to arrive within `timeout`.
-pub(crate) async fn read(body: Incoming, max: usize, timeout: Duration) -> Result<Bytes, Problem> {
+pub(crate) async fn read<B>(body: B, max: usize, timeout: Duration) -> Result<Bytes, Problem>
+where
+    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
+{
     match tokio::time::timeout(timeout, collect(body, max)).await {
         Ok(read) => read,
         Err(_) => Err(Problem::new(
@@ -38,7 +41,10 @@ pub(crate) fn read_object<'a, T: Deserialize<'a>>(
     }
 }
 
-async fn collect(mut body: Incoming, max: usize) -> Result<Bytes, Problem> {
+async fn collect<B>(mut body: B, max: usize) -> Result<Bytes, Problem>
+where
+    B: Body<Data = Bytes, Error: fmt::Display> + Unpin,
+{
     let mut read = BytesMut::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {

@@ -7,8 +7,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tollgate_directory::Directory;
 use tollgate_engine::{Action, Engine, Mode};
-use tollgate_policy::{Facts, compile};
+use tollgate_policy::{AuditSettings, DirectoryUrl, Facts, UsageSettings, compile};
 use tollgate_store::MemoryStore;
 use tollgate_testkit::clock::ManualClock;
 use tollgate_tower::Gate;
@@ -17,6 +18,7 @@ use super::api::Api;
 use super::listener::{self, Limits};
 use crate::counters::Counters;
 use crate::metrics::Metrics;
+use crate::records::Records;
 use crate::server::Access;
 
 /// One request, and one that waits for a minute.
@@ -52,12 +54,15 @@ async fn a_proxy_that_hangs_up_gives_its_place_back() {
     let counters = Counters::Memory(Arc::new(MemoryStore::new(100)));
     let clock = Arc::new(ManualClock::new());
     let policy = compile(CONFIG).unwrap().policy;
-    let engine = Arc::new(Engine::new(policy, counters.store(), clock));
+    let engine = Arc::new(Engine::new(policy, counters.store(), clock.clone()));
+    let directory = Directory::open(&DirectoryUrl::Memory).await.unwrap();
+    let (audit, usage) = (AuditSettings::default(), UsageSettings::default());
+    let (records, _recorder) = Records::open("node", directory, clock, &audit, &usage).unwrap();
     // As on a Redis Cluster, where every decision is made to its end.
     let door = Api {
         engine: engine.clone(),
         gate: Gate::new(engine.clone()).finishes(true),
-        metrics: Arc::new(Metrics::new(engine.clone(), counters, None)),
+        metrics: Arc::new(Metrics::new(engine.clone(), counters, None, records)),
         access: Access {
             token: None,
             peers: Vec::new(),

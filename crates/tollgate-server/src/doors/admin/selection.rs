@@ -5,6 +5,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use tollgate_http::Problem;
 use tollgate_policy::{Facts, MAX_KEY_TEXT, OwnedKey};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::doors::body;
 
@@ -30,14 +31,40 @@ pub(super) struct Given {
     path: Option<String>,
 }
 
-/// The body of a reset.
-#[derive(Debug, Deserialize)]
+/// Which buckets are meant: either.
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Body {
+#[schema(as = BucketSelection)]
+pub(super) struct Body {
+    /// Buckets by their keys, at most 100.
     #[serde(default)]
     keys: Vec<String>,
+    /// A caller by its facts: `tenant`, `plan`, `user`, `client`, `api_key`, `ip`, `method` and `path`.
     #[serde(default)]
     facts: BTreeMap<String, Option<String>>,
+}
+
+/// What is known of a request.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what is read pair by pair")]
+pub(super) struct FactParams {
+    /// The tenant.
+    tenant: Option<String>,
+    /// The plan, which overrides what key, user and tenant say.
+    plan: Option<String>,
+    /// The user.
+    user: Option<String>,
+    /// The client.
+    client: Option<String>,
+    /// The API key itself.
+    api_key: Option<String>,
+    /// The caller's address.
+    ip: Option<String>,
+    /// The HTTP method.
+    method: Option<String>,
+    /// The path.
+    path: Option<String>,
 }
 
 /// The most keys at once.
@@ -87,6 +114,19 @@ impl Selection {
 }
 
 impl Given {
+    /// Reads a query of nothing but facts, which may be none.
+    pub(super) fn from_query(query: &str) -> Result<Self, Problem> {
+        let pairs = form_urlencoded::parse(query.as_bytes());
+        Self::new(pairs.into_owned().collect())
+    }
+
+    /// Reads facts of a body.
+    pub(super) fn from_body(facts: BTreeMap<String, Option<String>>) -> Result<Self, Problem> {
+        let given = facts.into_iter();
+        let facts = given.filter_map(|(name, value)| Some((name, value?)));
+        Self::new(facts.collect())
+    }
+
     fn new(facts: Vec<(String, String)>) -> Result<Self, Problem> {
         let mut given = Self::default();
         let mut unknown = Vec::new();

@@ -1,0 +1,85 @@
+//! The allow-list.
+
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, ok, refused, served};
+
+#[test]
+fn whoever_is_on_it_is_never_limited() {
+    let served = served();
+    let desk = Desk::of(&served);
+    let mut client = served.client();
+    let made = desk.made("allow", &json!({ "user": "root", "reason": "on call" }));
+    assert_eq!(
+        (&made["kind"], &made["source"]),
+        (&json!("user"), &json!("directory"))
+    );
+    let (_, decision) = client.check(json!({ "user": "root", "tenant": "partner" }));
+    assert_eq!(decision["action"], "bypass", "{decision}");
+    let target = format!("allow/{}", made["id"].as_str().unwrap());
+    refused(
+        &desk.post("allow", &json!({ "user": "root", "reason": "again" })),
+        409,
+        "exists",
+    );
+    ok(&desk.delete(&target, "\"1\""), 200);
+    let (_, decision) = client.check(json!({ "user": "root", "tenant": "partner" }));
+    assert_ne!(decision["action"], "bypass", "{decision}");
+    for event in ["rate_limit_whitelist_added", "rate_limit_whitelist_removed"] {
+        let events = desk.shown(&format!("audit?event={event}"));
+        assert_eq!(events["items"][0]["identifier"], "user:root", "{events}");
+    }
+}
+
+#[test]
+fn entries_name_one_caller() {
+    let served = served();
+    let desk = Desk::of(&served);
+    let key = desk.made("keys", &json!({ "tenant": "partner" }));
+    let made = desk.made(
+        "allow",
+        &json!({ "key_id": key["id"], "reason": "partner" }),
+    );
+    // Neither the key nor its whole hash is shown.
+    assert_eq!(made["value"].as_str().unwrap().len(), 12);
+    let (_, decision) = served.client().check(json!({ "api_key": key["secret"] }));
+    assert_eq!(decision["action"], "bypass", "{decision}");
+    for entry in [
+        json!({ "reason": "nobody" }),
+        json!({ "user": "a", "tenant": "b", "reason": "two" }),
+        json!({ "cidr": "192.0.2.1/24", "reason": "bits" }),
+        json!({ "cidr": "::ffff:192.0.2.0/120", "reason": "mapped" }),
+        json!({ "cidr": "localhost", "reason": "name" }),
+        json!({ "api_key_sha256": "abc", "reason": "short" }),
+        json!({ "key_id": "key_none", "reason": "gone" }),
+        json!({ "user": "a", "reason": "" }),
+        json!({ "user": "a\u{0}b", "reason": "odd" }),
+    ] {
+        assert_eq!(desk.post("allow", &entry).status, 422, "{entry}");
+    }
+    desk.made(
+        "allow",
+        &json!({ "cidr": "2001:db8::/32", "reason": "lab" }),
+    );
+    desk.made("allow", &json!({ "cidr": "198.51.100.7", "reason": "one" }));
+}
+
+#[test]
+fn the_files_entries_are_shown_and_stay() {
+    let served = served();
+    let desk = Desk::of(&served);
+    let listed = desk.shown("allow");
+    let first = &listed["items"][0];
+    assert_eq!(
+        (&first["source"], &first["value"]),
+        (&json!("file"), &json!("192.0.2.0/24"))
+    );
+    assert_eq!(first["version"], Value::Null);
+    let shown = desk.shown("allow/allow%5B0%5D");
+    assert_eq!(&shown, first);
+    refused(&desk.delete("allow/allow%5B0%5D", "*"), 409, "read_only");
+    let same = json!({ "cidr": "192.0.2.0/24", "reason": "again" });
+    let problem = refused(&desk.post("allow", &same), 409, "read_only");
+    assert_eq!(problem["place"], "allow[0]");
+    refused(&desk.delete("allow/allow%5B9%5D", "*"), 404, "not_found");
+}
