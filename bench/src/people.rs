@@ -6,16 +6,21 @@ use std::hint::black_box;
 use std::sync::{Arc, RwLock};
 use std::time::Instant;
 
+use anyhow::Context;
 use sha2::{Digest, Sha256};
+use sqlx::{AnyConnection, AssertSqlSafe, Connection};
+use tollgate_directory::{Directory, Mirror};
 use tollgate_engine::{Engine, Mode, SystemClock};
-use tollgate_policy::{ApiKey, Change, Facts, Policy, TenantEntry, TenantLimit, compile};
+use tollgate_policy::{
+    ApiKey, Change, DirectorySettings, DirectoryUrl, Facts, Policy, TenantEntry, TenantLimit,
+};
 use tollgate_store::MemoryStore;
 
 use crate::bars::Bars;
 use crate::bytes::held;
 use crate::engine::at_once;
 use crate::keys::Keys;
-use crate::policy::DEFAULT_MAX_BUCKETS;
+use crate::policy::{DEFAULT_MAX_BUCKETS, compiled};
 use crate::table::{Row, Table};
 use crate::turns::{Effort, interleave, median, throughput};
 
@@ -33,9 +38,8 @@ tenants: { system: { plan: free, rate_limit: { sustained: { rate: 4000000000 }, 
 ";
 
 pub(crate) fn run(effort: Effort, table: &mut Table, bars: &mut Bars) -> anyhow::Result<()> {
-    let policy = compile(PLANS.as_bytes()).map_err(|faults| anyhow::anyhow!("{faults:?}"))?;
     let engine = Engine::new(
-        policy.policy,
+        compiled(PLANS)?,
         Arc::new(MemoryStore::new(DEFAULT_MAX_BUCKETS)),
         Arc::new(SystemClock::new()),
     );
@@ -43,7 +47,8 @@ pub(crate) fn run(effort: Effort, table: &mut Table, bars: &mut Bars) -> anyhow:
     weigh(&engine, &limits, table);
     lookups(&engine, effort, table, bars);
     changes(&engine, &limits, table);
-    Ok(())
+    drop(engine);
+    startup(table)
 }
 
 struct Limits {
@@ -55,7 +60,9 @@ impl Limits {
     fn new() -> anyhow::Result<Self> {
         let limit = |text: &str| {
             let limit = TenantLimit::parse(text);
-            limit.map(Arc::new).map_err(|faults| anyhow::anyhow!("{faults:?}"))
+            limit
+                .map(Arc::new)
+                .map_err(|faults| anyhow::anyhow!("{faults:?}"))
         };
         Ok(Self {
             partner: limit("{ sustained: { rate: 3000000000 }, sharing: enforce }")?,
@@ -116,13 +123,23 @@ fn weigh(engine: &Engine, limits: &Limits, table: &mut Table) {
     };
     let mut tenants = (0..TENANTS).map(|number| limits.tenant(number));
     let mut keys = (0..KEYS).map(key);
-    let all: [(&str, u32, &mut dyn Iterator<Item = Change>); 2] =
-        [("tenant", TENANTS, &mut tenants), ("API key", KEYS, &mut keys)];
+    let all: [(&str, u32, &mut dyn Iterator<Item = Change>); 2] = [
+        ("tenant", TENANTS, &mut tenants),
+        ("API key", KEYS, &mut keys),
+    ];
     for (what, count, all) in all {
         let (secs, bytes) = held(|| in_batches(all));
-        let row = Row::figure(format!("{what}, in memory"), "bytes", bytes / f64::from(count));
+        let row = Row::figure(
+            format!("{what}, in memory"),
+            "bytes",
+            bytes / f64::from(count),
+        );
         table.push(row.grid(count, 1));
-        let row = Row::figure(format!("{what}, put in force"), "us", secs * 1e6 / f64::from(count));
+        let row = Row::figure(
+            format!("{what}, put in force"),
+            "us",
+            secs * 1e6 / f64::from(count),
+        );
         table.push(row.grid(count, 1));
     }
 }
@@ -192,8 +209,12 @@ fn changes(engine: &Engine, limits: &Limits, table: &mut Table) {
             hash: Sha256::digest(secret(round).as_bytes()).into(),
             key: None,
         }),
-        ("a tenant changed", &|round| limits.tenant(TENANTS - 1 - round)),
-        ("a partner of 999 changed", &|round| limits.tenant(round % PARTNERS)),
+        ("a tenant changed", &|round| {
+            limits.tenant(TENANTS - 1 - round)
+        }),
+        ("a partner of 999 changed", &|round| {
+            limits.tenant(round % PARTNERS)
+        }),
     ];
     for (what, change) in kinds {
         let times = (0..CHANGES).map(|round| {
@@ -207,4 +228,99 @@ fn changes(engine: &Engine, limits: &Limits, table: &mut Table) {
         let row = row.grid(KEYS, 1).against("all of it anew", anew_us);
         table.push(row.ratio(format!("{:.0}x", anew_us / us)));
     }
+}
+
+/// A node that starts with all of them in a file of SQLite: from opening it until decisions are made by
+/// them, and what the process has grown by then.
+fn startup(table: &mut Table) -> anyhow::Result<()> {
+    let folder = std::env::temp_dir().join(format!("tollgate-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let started = runtime.block_on(async {
+        let url = DirectoryUrl::Sqlite(folder.join("people.db"));
+        fill(&url).await?;
+        let engine = Arc::new(Engine::new(
+            compiled(PLANS)?,
+            Arc::new(MemoryStore::new(DEFAULT_MAX_BUCKETS)),
+            Arc::new(SystemClock::new()),
+        ));
+        let before = resident()?;
+        let began = Instant::now();
+        let directory = Directory::open(&url).await?;
+        let mirror = Mirror::start(directory, engine.clone(), &DirectorySettings::default());
+        mirror.caught_up(0).await;
+        let secs = began.elapsed().as_secs_f64();
+        let grown = resident()? - before;
+        let active = engine.active();
+        anyhow::ensure!(active.policy().directory_key_count() == KEYS as usize);
+        anyhow::ensure!(active.policy().key(&secret(KEYS - 1)).is_some());
+        Ok((secs, grown))
+    });
+    std::fs::remove_dir_all(&folder)?;
+    let (secs, grown) = started?;
+    let what = "start with 100 000 tenants and a million keys in SQLite";
+    table.push(Row::figure(what, "s", secs).grid(KEYS, 1));
+    table.push(Row::figure("the same, memory of the process", "MB", grown).grid(KEYS, 1));
+    Ok(())
+}
+
+/// Writes rows as the directory's own tables have them: a million edits would take longer than anything
+/// else here.
+async fn fill(url: &DirectoryUrl) -> anyhow::Result<()> {
+    drop(Directory::open(url).await?);
+    let mut connection = AnyConnection::connect(&url.expose()).await?;
+    let mut insert = async |head: &str, rows: Vec<String>| {
+        for some in rows.chunks(500) {
+            let statement = format!("{head} VALUES {}", some.join(", "));
+            sqlx::query(AssertSqlSafe(statement))
+                .execute(&mut connection)
+                .await?;
+        }
+        anyhow::Ok(())
+    };
+    let limit = |number: u32| match number {
+        0..PARTNERS => (
+            r#"{"sustained":{"rate":3000000000},"sharing":"enforce"}"#,
+            3_000_000_000_u32,
+        ),
+        _ => (r#"{"sustained":{"rate":2000000000}}"#, 2_000_000_000),
+    };
+    let tenant = |number: u32| {
+        let parent = match number {
+            0..PARTNERS => "system".to_owned(),
+            _ => tenant_name(number % PARTNERS),
+        };
+        let (text, rate) = limit(number);
+        format!(
+            "('{}', '{parent}', '{text}', {rate}, 1, '{{}}', 0, 0, 1)",
+            tenant_name(number)
+        )
+    };
+    insert(
+        "INSERT INTO tenants (id, parent, rate_limit, rate, window_secs, attributes, created_at, updated_at, version)",
+        (0..TENANTS).map(tenant).collect(),
+    )
+    .await?;
+    let key = |number: u32| {
+        let hash = Sha256::digest(secret(number).as_bytes());
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let tenant = tenant_name(number % TENANTS);
+        format!("('key_{number}', '{hash}', 'tg_00000000', '', '{tenant}', 0, 0, 1)")
+    };
+    insert(
+        "INSERT INTO api_keys (id, hash, prefix, name, tenant_id, created_at, updated_at, version)",
+        (0..KEYS).map(key).collect(),
+    )
+    .await?;
+    Ok(connection.close().await?)
+}
+
+/// What this process has in memory, in megabytes.
+fn resident() -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    Ok(kib.context("no VmRSS")?.trim().parse::<f64>()? / 1024.0)
 }

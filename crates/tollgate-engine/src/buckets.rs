@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate_core::{Charge, Timestamp};
+use tollgate_core::{Algorithm, Charge, Timestamp};
 use tollgate_policy::{Facts, KeyText, OwnedKey, PolicyLimit, Rejection};
 use tollgate_store::{Mode, Outcome, StoreError};
 
@@ -176,8 +176,35 @@ impl Engine {
             return Err(BucketError::NoLimit(name.to_owned()));
         }
         let now = self.clock().now();
+        let slides = |charge: &&Charge<'_>| charge.limit.algorithm() == Algorithm::SlidingWindow;
+        let sliding: Vec<Charge<'_>> = given.iter().filter(slides).copied().collect();
+        let before = self.left(&sliding, now).await?;
         self.store.credit(&given, now, now).wait().await?;
+        let after = self.left(&sliding, now).await?;
+        // What is given back to a sliding window was spent in the present one; the rest, in the one before.
+        for (charge, (before, after)) in sliding.iter().zip(before.into_iter().zip(after)) {
+            let cost = charge
+                .cost
+                .saturating_sub(after.saturating_sub(before).into());
+            let window = charge.limit.window().as_micros();
+            let earlier = Timestamp::from_micros(now.as_micros().saturating_sub(window));
+            let rest = [Charge { cost, ..*charge }];
+            self.store.credit(&rest, earlier, now).wait().await?;
+        }
         Ok(given.iter().map(|charge| charge.name.to_owned()).collect())
+    }
+
+    /// The whole tokens that are left for each charge.
+    async fn left(&self, charges: &[Charge<'_>], now: Timestamp) -> Result<Vec<u32>, BucketError> {
+        if charges.is_empty() {
+            return Ok(Vec::new());
+        }
+        let free = charges.iter().map(|charge| Charge { cost: 0, ..*charge });
+        let free: Vec<Charge<'_>> = free.collect();
+        let mut outcomes = vec![Outcome::default(); free.len()];
+        let asked = self.store.apply(&free, &mut outcomes, Mode::Peek, now);
+        asked.wait().await?;
+        Ok(outcomes.iter().map(|outcome| outcome.remaining).collect())
     }
 
     /// What the store says to charges of nothing.

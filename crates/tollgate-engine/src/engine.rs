@@ -115,6 +115,13 @@ impl Engine {
         }));
     }
 
+    /// Tells the policy what time it is: API keys end by that. To be called about once a second by whoever
+    /// has keys that expire and no [directory](tollgate_policy::Change) that does it.
+    pub fn tell_time(&self) {
+        let secs = self.clock.calendar(self.clock.now()).as_micros() / 1_000_000;
+        self.change(vec![Change::Time(secs)]);
+    }
+
     fn changing(&self) -> MutexGuard<'_, ()> {
         // Nothing is left half done by whoever died with it.
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)

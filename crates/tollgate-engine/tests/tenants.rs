@@ -394,3 +394,33 @@ fn a_grant_gives_back_up_to_what_is_spent() {
     assert!(!ask(&engine, "acme", 1).0);
     assert!(grant(Some("tenant:other"), 1).is_err());
 }
+
+#[test]
+fn a_grant_reaches_back_into_the_window_before() {
+    let (engine, clock) = engine();
+    let text = "{ algorithm: sliding_window, sustained: { rate: 60, window: minute } }";
+    engine.change(vec![Change::Tenant {
+        id: "acme".into(),
+        entry: Some(TenantEntry {
+            limit: Some(Arc::new(TenantLimit::parse(text).unwrap())),
+            ..TenantEntry::default()
+        }),
+    }]);
+    let facts = Facts {
+        tenant: Some("acme"),
+        ..Facts::default()
+    };
+    let grant = |tokens| {
+        let active = engine.active();
+        at_once(engine.grant(&active, &facts, None, tokens)).unwrap()
+    };
+    let most = || (0..100).take_while(|_| ask(&engine, "acme", 1).0).count();
+    assert_eq!(most(), 60);
+    grant(10);
+    assert_eq!(most(), 10);
+    // A quarter of the next minute: three quarters of the last count, and none of this.
+    clock.advance(Duration::from_secs(75));
+    assert_eq!(most(), 15);
+    grant(75);
+    assert_eq!(most(), 60);
+}

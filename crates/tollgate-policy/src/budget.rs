@@ -90,6 +90,12 @@ impl Allocation {
         }
     }
 
+    /// What the children have more than they may, in tokens a second, about.
+    pub(crate) fn excess(&self) -> f64 {
+        let excess = self.sum.saturating_sub(self.ceiling());
+        excess as f64 / self.parts as f64 / f64::from(self.window_secs)
+    }
+
     /// The most that all children may have, in parts.
     fn ceiling(&self) -> u128 {
         // A ratio has three decimals, and so may what it makes of a total.

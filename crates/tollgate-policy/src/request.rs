@@ -120,9 +120,6 @@ struct Known<'p> {
     tenant: Option<&'p Arc<Tenant>>,
 }
 
-/// Whose a key is, and for what reason it is never limited.
-type Credential<'p> = (Option<&'p ApiKey>, Option<&'p str>);
-
 /// What a path leads to.
 #[derive(Default)]
 struct Found<'f> {
@@ -137,7 +134,7 @@ impl Policy {
         let given = |fact: Option<&'f str>| fact.filter(|text| !text.is_empty());
         let hash = given(facts.api_key).map(hash_of);
         let (key, allowed_key) = match &hash {
-            Some(hash) => self.credential(hash)?,
+            Some(hash) => self.people.credential(&self.rules, hash)?,
             None => (None, None),
         };
         let caller = Caller {
@@ -189,17 +186,6 @@ impl Policy {
             tenant: tenant.or_else(|| self.people.stranger()),
             cost: facts.cost,
         })
-    }
-
-    /// Whose a key is, and why it is never limited.
-    fn credential(&self, hash: &[u8; 32]) -> Result<Credential<'_>, Rejection> {
-        let key = self.people.key(&self.rules, hash);
-        let allowed = self.people.allows_key(&self.rules, hash);
-        match (key, allowed) {
-            (None, None) if self.people.is_closed() => Err(Rejection::Unverifiable),
-            (None, None) => Err(Rejection::UnknownKey),
-            found => Ok(found),
-        }
     }
 
     fn plan<'p>(

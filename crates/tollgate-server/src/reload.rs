@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 use tollgate_directory::{AuditEvent, Mirror};
 use tollgate_engine::Engine;
-use tollgate_policy::{Clash, Compiled, Policy, Settings};
+use tollgate_policy::{Compiled, Settings};
 use tracing::{error, info, warn};
 
 use crate::config_state::{Applied, Ask, Asker, ConfigState};
@@ -17,6 +18,9 @@ use crate::source::{Source, Stamp};
 
 /// How often the file is looked at. A change is read at the second look that finds it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The most clashes that are told at once.
+const MAX_TOLD: usize = 10;
 
 /// Replaces the engine's policy whenever the configuration changes. A configuration that cannot be
 /// used changes nothing, and is reported.
@@ -57,7 +61,19 @@ impl Reload {
             if asked || (settled && stamp != self.stamp) {
                 self.stamp = stamp;
                 let (asker, answer) = ask.map(|ask| (ask.asker, ask.answer)).unzip();
-                let result = self.reload(asker.as_ref());
+                // Looking at everybody whom the directory has takes a while that no request should wait for.
+                let result;
+                (self, result) = match spawn_blocking(move || {
+                    let result = self.reload(asker.as_ref());
+                    (self, result)
+                })
+                .await
+                {
+                    Ok(done) => done,
+                    Err(error) => {
+                        return error!("configurations are not reloaded any more: {error}");
+                    }
+                };
                 if let Some(answer) = answer {
                     // Whoever asked may have gone.
                     let _ = answer.send(result);
@@ -83,6 +99,7 @@ impl Reload {
                 self.state.apply(text, now_ms);
                 self.metrics.reloaded(true);
                 info!(config = %self.source, "configuration reloaded");
+                tell_clashes(&self.engine);
                 self.record(asker, &before, now_ms);
                 Ok(())
             }
@@ -103,7 +120,7 @@ impl Reload {
         if self.has_gateway && compiled.policy.upstreams().is_empty() {
             return Err(format!("{}: {NO_UPSTREAM}", self.source));
         }
-        let new = new_clashes(self.engine.active().policy(), &compiled.policy);
+        let new = compiled.policy.new_clashes(self.engine.active().policy());
         if new.is_empty() {
             return Ok((text, compiled));
         }
@@ -140,17 +157,15 @@ impl Reload {
     }
 }
 
-/// What would not go together under another file, and does under this one: plans that people of the
-/// directory have, and budgets that are given away.
-pub(crate) fn new_clashes(active: &Policy, next: &Policy) -> Vec<Clash> {
-    let weighs = |clash: &Clash| matches!(clash, Clash::MissingPlan { .. } | Clash::Budget { .. });
-    let mut clashes = next.for_people_of(active).clashes();
-    clashes.retain(weighs);
-    if !clashes.is_empty() {
-        let known = active.clashes();
-        clashes.retain(|clash| !known.contains(clash));
+/// Says what file and directory say that does not go together.
+pub(crate) fn tell_clashes(engine: &Engine) {
+    let clashes = engine.active().policy().clashes();
+    for clash in clashes.iter().take(MAX_TOLD) {
+        warn!("{clash}");
     }
-    clashes
+    if let Some(more @ 1..) = clashes.len().checked_sub(MAX_TOLD) {
+        warn!("and {more} more: see /admin/v1/config");
+    }
 }
 
 /// SIGHUP, where there is such a thing. From when this is made it no longer ends the process.

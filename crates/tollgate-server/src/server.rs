@@ -26,7 +26,7 @@ use crate::gateway::{self, Gates};
 use crate::jwks;
 use crate::metrics::Metrics;
 use crate::records::{Records, node_name};
-use crate::reload::{Hangup, Reload};
+use crate::reload::{Hangup, Reload, tell_clashes};
 use crate::source::Source;
 
 /// What a server is started with.
@@ -175,6 +175,7 @@ impl Server {
         let engine = Engine::new(compiled.policy, store, clock.clone());
         let engine = Arc::new(engine.observed_by(Arc::new(records.clone())));
         let mirror = loaded(directory.clone(), engine.clone(), &settings.directory).await?;
+        tell_clashes(&engine);
         let now_ms = i64::try_from(clock.calendar(clock.now()).as_micros() / 1000)?;
         let source = options.source.to_string();
         let (state, asked) = ConfigState::new(&source, text, settings.clone(), now_ms);

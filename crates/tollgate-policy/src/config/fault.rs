@@ -167,13 +167,27 @@ pub(crate) fn shown(text: &str) -> String {
     out
 }
 
-/// A text with `***` for all between `://` and the last `@` behind it.
+/// A text with `***` for what may be the password of a URL: all between `://` and the last `@` behind it,
+/// and what stands behind a parameter such as `?pass=`.
 pub fn without_credentials(text: &str) -> String {
-    let credentials = text.split_once("://").and_then(|(scheme, rest)| {
-        let (_, host) = rest.rsplit_once('@')?;
-        Some(format!("{scheme}://***@{host}"))
-    });
-    credentials.unwrap_or_else(|| text.to_owned())
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return text.to_owned();
+    };
+    let shown = match rest.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://***@{host}"),
+        None => text.to_owned(),
+    };
+    let Some((before, query)) = shown.split_once('?') else {
+        return shown;
+    };
+    let parameters = query
+        .split('&')
+        .map(|parameter| match parameter.split_once('=') {
+            Some((name, _)) if name.to_ascii_lowercase().contains("pass") => format!("{name}=***"),
+            _ => parameter.to_owned(),
+        });
+    let parameters: Vec<String> = parameters.collect();
+    format!("{before}?{}", parameters.join("&"))
 }
 
 /// Whether a character shows as itself: no control character, line separator, byte

@@ -154,7 +154,8 @@ words! {
     pub enum Sharing {
         /// Nothing: they neither see nor obey it.
         Private = "private",
-        /// It holds for those that have none of their own.
+        /// Those below are bound by it, down to one that is private: who has no limit is charged to it, and
+        /// who has one has no more than it.
         Inherit = "inherit",
         /// All of them obey it, besides their own.
         Enforce = "enforce",
@@ -168,7 +169,7 @@ words! {
         Unlimited = "unlimited",
         /// The limits below may not add up to more than there is.
         Allocated = "allocated",
-        /// The limits below may each be as large as the whole.
+        /// Those below that have no limit draw from this one, whoever comes first.
         Shared = "shared",
     }
 }

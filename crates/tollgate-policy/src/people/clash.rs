@@ -69,7 +69,47 @@ impl fmt::Display for Clash {
     }
 }
 
+impl Clash {
+    /// Whether one that was known is of the same, and no better.
+    fn is_no_worse_than(&self, known: &Self) -> bool {
+        match (self, known) {
+            (Self::MissingPlan { plan, .. }, Self::MissingPlan { plan: other, .. }) => {
+                plan == other
+            }
+            (
+                Self::Budget { tenant, allocation },
+                Self::Budget {
+                    tenant: other,
+                    allocation: before,
+                },
+            ) => tenant == other && allocation.excess() <= before.excess(),
+            _ => self == known,
+        }
+    }
+
+    /// Whether somebody would have more than the file means to give, or nothing at all.
+    fn weighs(&self) -> bool {
+        match self {
+            Self::Tenant(_) | Self::Key(_) => false,
+            Self::MissingParent { .. } | Self::MissingPlan { .. } | Self::Budget { .. } => true,
+        }
+    }
+}
+
 impl Policy {
+    /// What would not go together, were these rules put in force instead of another policy's, and does
+    /// now, or not so badly: plans that people of the directory have, parents that they are below, and
+    /// budgets that are given away. Entries of both are no harm: the file's are used.
+    pub fn new_clashes(&self, active: &Self) -> Vec<Clash> {
+        let mut clashes = self.for_people_of(active).clashes();
+        clashes.retain(Clash::weighs);
+        if !clashes.is_empty() {
+            let known = active.clashes();
+            clashes.retain(|clash| !known.iter().any(|it| clash.is_no_worse_than(it)));
+        }
+        clashes
+    }
+
     /// What the file and the directory say that does not go together, in some order of its own, at most a
     /// hundred of each kind. It looks at everybody: not for every request.
     pub fn clashes(&self) -> Vec<Clash> {

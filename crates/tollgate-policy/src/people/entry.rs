@@ -90,7 +90,7 @@ pub enum Change {
     },
     /// Whether limits refuse; none for what the file says.
     Enforcement(Option<Enforcement>),
-    /// Time has passed: API keys that expire by then, in Unix seconds, are no more.
+    /// It is so late, in Unix seconds: API keys that expire by then are none.
     Time(u64),
     /// Whether what is known of API keys is too old to go by.
     Closed(bool),

@@ -9,7 +9,8 @@ pub struct ApiKey {
     pub client: Option<Box<str>>,
     /// The plan it is given.
     pub plan: Option<Box<str>>,
-    /// When it ceases to be one, in Unix seconds.
+    /// When it ceases to be one, in Unix seconds. A policy does not read the clock: it has to be told the
+    /// time, by [`Change::Time`](crate::Change::Time).
     pub expires_at: Option<u64>,
 }
 

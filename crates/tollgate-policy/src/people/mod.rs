@@ -31,6 +31,7 @@ use sharded::Sharded;
 
 use crate::config::Enforcement;
 use crate::policy::{Policy, ROOT, Rules, hash_of};
+use crate::request::Rejection;
 
 /// What is known of people: the file's tenants, and all that a directory has.
 ///
@@ -54,6 +55,9 @@ pub(crate) struct People {
     now: u64,
     is_closed: bool,
 }
+
+/// Whose a key is, and for what reason it is never limited.
+pub(crate) type Credential<'p> = (Option<&'p ApiKey>, Option<&'p str>);
 
 /// Where an entry is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +128,7 @@ impl People {
                     };
                 }
                 Change::Enforcement(enforcement) => people.enforcement = enforcement,
-                Change::Time(now) => people.now = people.now.max(now),
+                Change::Time(now) => people.now = now,
                 Change::Closed(is_closed) => people.is_closed = is_closed,
             }
         }
@@ -163,20 +167,30 @@ impl People {
         self.boosts.of(user, tenant)
     }
 
-    /// Whose a key is. What the file says of it comes first.
-    pub(crate) fn key<'p>(&'p self, rules: &'p Rules, hash: &[u8; 32]) -> Option<&'p ApiKey> {
-        let of_directory = || {
-            let key = self.keys.get(hash).filter(|_| !self.is_closed);
-            key.map(|key| &**key)
-        };
-        let key = rules.keys.get(hash).or_else(of_directory)?;
-        let expired = key.expires_at.is_some_and(|end| end <= self.now);
-        (!expired).then_some(key)
-    }
-
-    /// Why a key is never limited.
-    pub(crate) fn allows_key<'p>(&'p self, rules: &'p Rules, hash: &[u8; 32]) -> Option<&'p str> {
-        rules.allow.key(hash).or_else(|| self.allow.key(hash))
+    /// Whose a key is, and for what reason it is never limited. What the file says comes first.
+    ///
+    /// A key that has come to its end is none, and one that cannot be believed any more is not believed,
+    /// though the allow-list has it. One that only the allow-list has proves nobody.
+    pub(crate) fn credential<'p>(
+        &'p self,
+        rules: &'p Rules,
+        hash: &[u8; 32],
+    ) -> Result<Credential<'p>, Rejection> {
+        let of_file = rules.keys.get(hash);
+        let of_directory = || self.keys.get(hash).map(|key| &**key);
+        let key = of_file.or_else(of_directory);
+        if key.is_some_and(|key| key.expires_at.is_some_and(|end| end <= self.now)) {
+            return Err(Rejection::UnknownKey);
+        }
+        let allowed = rules.allow.key(hash);
+        if self.is_closed && of_file.is_none() && (key.is_some() || allowed.is_none()) {
+            return Err(Rejection::Unverifiable);
+        }
+        let allowed = allowed.or_else(|| self.allow.key(hash));
+        match (key, allowed) {
+            (None, None) => Err(Rejection::UnknownKey),
+            found => Ok(found),
+        }
     }
 
     pub(crate) fn allow_list(&self) -> &AllowList {
@@ -210,10 +224,9 @@ impl Policy {
 
     /// What is known of the key with this secret. One that only the allow-list has proves nobody.
     pub fn key(&self, secret: &str) -> Option<&ApiKey> {
-        let hash = hash_of(secret);
-        let key = self.people.key(&self.rules, &hash);
-        let listed = || self.people.allows_key(&self.rules, &hash).map(|_| &NOBODY);
-        key.or_else(listed)
+        let credential = self.people.credential(&self.rules, &hash_of(secret));
+        let (key, _) = credential.ok()?;
+        Some(key.unwrap_or(&NOBODY))
     }
 
     /// Whether what is known of the directory's API keys is too old to go by.

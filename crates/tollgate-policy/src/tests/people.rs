@@ -247,6 +247,86 @@ fn a_file_that_lowers_a_budget_below_children_of_the_directory_is_told() {
         told[0].contains("`p`") && told[0].contains("sum is 4000"),
         "{told:?}"
     );
+    // What is new is what was better before.
+    assert_eq!(file(3999).new_clashes(&before).len(), 1);
+    assert_eq!(file(3999).new_clashes(&after).len(), 0);
+    assert_eq!(file(4000).new_clashes(&after).len(), 0);
+    assert_eq!(file(3998).new_clashes(&after).len(), 1);
+    // A file without the parent would set the children free.
+    let lost = policy("").new_clashes(&before);
+    assert!(
+        matches!(
+            &lost[..],
+            [Clash::MissingParent { .. }, Clash::MissingParent { .. }]
+        ),
+        "{lost:?}"
+    );
+    assert_eq!(
+        policy("")
+            .new_clashes(&policy("").for_people_of(&before))
+            .len(),
+        0
+    );
+}
+
+#[test]
+fn a_key_that_has_ended_is_none_though_it_is_on_the_allow_list() {
+    let text = format!(
+        "
+keys: [ {{ sha256: {file}, tenant: acme, expires_at: 1970-01-01T00:00:50Z }} ]
+allow: [ {{ api_key: {{ sha256: {file} }} }}, {{ api_key: {{ sha256: {listed} }} }} ]",
+        file = sha256("file"),
+        listed = sha256("listed"),
+    );
+    let allowed = |id: &str, secret| Change::Allow {
+        id: id.into(),
+        caller: Some(AllowedCaller {
+            who: Allowed::Key(hash_of(secret)),
+            reason: "friend".into(),
+        }),
+    };
+    let policy = policy(&text).with(vec![
+        Change::Key {
+            hash: hash_of("directory"),
+            key: Some(ApiKey {
+                tenant: Some("acme".into()),
+                expires_at: Some(50),
+                ..ApiKey::default()
+            }),
+        },
+        allowed("1", "directory"),
+        allowed("2", "only listed"),
+    ]);
+    let ask = |policy: &Policy, secret| {
+        let facts = Facts {
+            api_key: Some(secret),
+            ..Facts::default()
+        };
+        policy.request(&facts).map(|_| ()).err()
+    };
+    for secret in ["file", "listed", "directory", "only listed"] {
+        assert_eq!(ask(&policy, secret), None, "{secret}");
+        assert!(policy.key(secret).is_some());
+    }
+    let later = policy.with(vec![Change::Time(50)]);
+    for secret in ["file", "directory"] {
+        assert_eq!(ask(&later, secret), Some(Rejection::UnknownKey), "{secret}");
+        assert!(later.key(secret).is_none());
+    }
+    assert_eq!(ask(&later, "listed"), None);
+    // A clock that was wrong for a moment has done no harm.
+    assert_eq!(ask(&later.with(vec![Change::Time(49)]), "file"), None);
+    let closed = policy.with(vec![Change::Closed(true)]);
+    for secret in ["directory", "only listed", "nobody's"] {
+        assert_eq!(
+            ask(&closed, secret),
+            Some(Rejection::Unverifiable),
+            "{secret}"
+        );
+    }
+    for secret in ["file", "listed"] {
+        assert_eq!(ask(&closed, secret), None, "{secret}");
+    }
 }
 
 #[test]

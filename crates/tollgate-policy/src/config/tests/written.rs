@@ -33,6 +33,24 @@ allow: []
 }
 
 #[test]
+fn a_password_is_never_a_value() {
+    let shown = |url: &str| {
+        let text = format!("store: {{ backend: redis, url: '{url}' }}");
+        let values = written(text.as_bytes()).unwrap();
+        values
+            .into_iter()
+            .find(|(path, _)| path == "store.url")
+            .unwrap()
+            .1
+    };
+    assert_eq!(
+        shown("redis+unix:///run/redis.sock?user=u&pass=s3cret&db=1"),
+        "redis+unix:///run/redis.sock?user=u&pass=***&db=1"
+    );
+    assert_eq!(shown("rediss://u:s3%40c@host:1/"), "rediss://***@host:1/");
+}
+
+#[test]
 fn nothing_and_what_cannot_be_read() {
     assert_eq!(written(b"").unwrap(), []);
     assert_eq!(written(b"{}").unwrap(), []);

@@ -14,7 +14,6 @@ use super::input::Text;
 use super::moment::Moment;
 use super::{Shared, aside};
 use crate::config_state::Asker;
-use crate::reload::new_clashes;
 
 /// The configuration in force.
 #[derive(Debug, Serialize, ToSchema)]
@@ -198,7 +197,7 @@ impl Diff {
         let more = changes.len().saturating_sub(MAX_CHANGES);
         changes.truncate(MAX_CHANGES);
         let active = shared.engine.active();
-        let clashes = new_clashes(active.policy(), &compiled.policy);
+        let clashes = compiled.policy.new_clashes(active.policy());
         Self {
             valid: clashes.is_empty(),
             faults: Vec::new(),
