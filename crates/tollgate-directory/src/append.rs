@@ -63,7 +63,7 @@ impl Directory {
         if events.is_empty() {
             return Ok(());
         }
-        let mut transaction = self.writing().await?;
+        let mut transaction = self.recording().await?;
         if is_written(&mut transaction, batch).await? {
             return transaction.roll_back().await;
         }
@@ -167,14 +167,24 @@ impl Directory {
             let old = || statement(usage.as_str()).number(before);
             removed += self.prune_by(old).await?;
         }
-        Ok(removed + self.prune_changes(retention.changes_before).await?)
+        // The oldest edit that is left is where nodes can follow from, so what it changed is left too: a node
+        // may know a part of that.
+        let edits = "DELETE FROM edits WHERE revision IN (SELECT revision FROM edits \
+             WHERE revision < (SELECT MAX(revision) FROM edits WHERE at < $1) \
+             ORDER BY revision LIMIT $2)";
+        let old = || statement(edits).number(retention.changes_before);
+        removed += self.prune_by(old).await?;
+        let changes = "DELETE FROM changes WHERE (revision, kind, id) IN \
+             (SELECT revision, kind, id FROM changes \
+             WHERE revision < (SELECT MIN(revision) FROM edits) LIMIT $1)";
+        Ok(removed + self.prune_by(|| statement(changes)).await?)
     }
 
-    /// Runs a statement again and again whose `$2` is how many rows it removes at most.
+    /// Runs a statement again and again whose last value is how many rows it removes at most.
     async fn prune_by(&self, old: impl Fn() -> Statement) -> Result<u64> {
         let mut removed = 0;
         for _ in 0..ROUNDS {
-            let mut transaction = self.writing().await?;
+            let mut transaction = self.recording().await?;
             let some = old().number(OLD_ROWS.cast_signed());
             let gone = run(&mut transaction, some).await?;
             transaction.commit().await?;
@@ -182,25 +192,6 @@ impl Directory {
             if gone < OLD_ROWS {
                 break;
             }
-        }
-        Ok(removed)
-    }
-
-    async fn prune_changes(&self, before: i64) -> Result<u64> {
-        let mut removed = 0;
-        for _ in 0..ROUNDS {
-            let mut transaction = self.writing().await?;
-            let old = statement(
-                "SELECT MAX(revision) FROM (SELECT revision FROM changes WHERE at < $1 \
-                 ORDER BY revision LIMIT $2) AS old",
-            );
-            let old = old.number(before).number(OLD_ROWS.cast_signed());
-            let last = number(&mut transaction, old).await?;
-            let Some(last) = last else {
-                break;
-            };
-            removed += forget(&mut transaction, last).await?;
-            transaction.commit().await?;
         }
         Ok(removed)
     }
@@ -215,7 +206,7 @@ impl Directory {
         if rows.is_empty() {
             return Ok(());
         }
-        let mut transaction = self.writing().await?;
+        let mut transaction = self.recording().await?;
         if is_written(&mut transaction, batch).await? {
             return transaction.roll_back().await;
         }
@@ -255,15 +246,6 @@ pub(crate) async fn write_audit(
         run(connection, add).await?;
     }
     Ok(())
-}
-
-/// Forgets which rows were changed by edits up to one. How many rows that are.
-pub(crate) async fn forget(connection: &mut AnyConnection, revision: i64) -> Result<u64> {
-    let forgotten =
-        statement("UPDATE counters SET value = $1 WHERE name = 'forgotten' AND value < $1");
-    run(connection, forgotten.number(revision)).await?;
-    let delete = statement("DELETE FROM changes WHERE revision <= $1").number(revision);
-    run(connection, delete).await
 }
 
 fn add(to: &mut UsageRow, row: &UsageRow) {

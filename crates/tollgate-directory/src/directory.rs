@@ -1,5 +1,6 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
@@ -16,10 +17,15 @@ use crate::transaction::Transaction;
 
 /// A connection that is not free by then is not waited for.
 const ACQUIRE: Duration = Duration::from_secs(2);
-/// SQLite has one writer at a time: this long may others be before it.
+/// There is one writer at a time: this long may others be before it.
 const ACQUIRE_WRITER: Duration = Duration::from_secs(4);
-const POSTGRES_CONNECTIONS: u32 = 8;
-const SQLITE_READERS: u32 = 4;
+const SQLITE_READERS: u32 = 3;
+/// One edit at a time waits for those of other nodes, and the next can begin while it ends.
+const POSTGRES_EDITS: u32 = 2;
+const POSTGRES_RECORDS: u32 = 2;
+const POSTGRES_READERS: u32 = 3;
+/// So that nodes never wait for those who ask or write.
+const FOLLOWERS: u32 = 2;
 /// A connection that was left in the middle of something has this long to show that it is alive.
 const RELEASE: Duration = Duration::from_secs(2);
 /// A file is tried again for so long if another process has locked it: SQLite itself does not wait for
@@ -46,11 +52,27 @@ pub struct Directory(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) url: DirectoryUrl,
-    readers: AnyPool,
-    /// Of SQLite a single connection, so that writers queue here and not in the file system.
-    writers: AnyPool,
+    pools: Pools,
+    /// Keeps a directory in memory alive: it ends with its last connection, and the pool throws one away when
+    /// whoever waits for it is dropped at the wrong moment.
+    _anchor: Option<Mutex<AnyConnection>>,
     /// The last revision that was committed by this process.
     pub(crate) committed: watch::Sender<i64>,
+}
+
+/// Connections, apart by what they are for: however many wait for one another there, they hold up nobody
+/// else.
+struct Pools {
+    /// Those who ask.
+    readers: AnyPool,
+    /// Nodes that load and follow.
+    followers: AnyPool,
+    edits: AnyPool,
+    /// What is added or removed without an edit.
+    ///
+    /// Of SQLite the same single connection as for edits, so that writers queue here and not in the file
+    /// system.
+    records: AnyPool,
 }
 
 impl fmt::Debug for Directory {
@@ -68,30 +90,46 @@ impl Directory {
     pub async fn open(url: &DirectoryUrl) -> Result<Self, DirectoryError> {
         sqlx::any::install_default_drivers();
         let options = connect_options(url)?;
-        let (writers, readers) = match url {
+        let mut anchor = None;
+        let pools = match url {
             DirectoryUrl::Memory => {
-                // All of it is gone with its connection.
-                let pool = sqlite(1).idle_timeout(None).max_lifetime(None);
-                let pool = pool.connect_lazy_with(options);
-                schema::bring_up_to_date(&mut *pool.acquire().await?, false).await?;
-                (pool.clone(), pool)
+                let mut connection = within(options.connect()).await?;
+                schema::bring_up_to_date(&mut connection, false).await?;
+                anchor = Some(Mutex::new(connection));
+                let pool = sqlite(1).connect_lazy_with(options);
+                Pools {
+                    readers: pool.clone(),
+                    followers: pool.clone(),
+                    edits: pool.clone(),
+                    records: pool,
+                }
             }
             DirectoryUrl::Sqlite(_) => {
                 prepare_sqlite(&options).await?;
-                let writers = sqlite(1).acquire_timeout(ACQUIRE_WRITER);
-                let readers = sqlite(SQLITE_READERS).connect_lazy_with(options.clone());
-                (writers.connect_lazy_with(options), readers)
+                let writer = sqlite(1).acquire_timeout(ACQUIRE_WRITER);
+                let writer = writer.connect_lazy_with(options.clone());
+                Pools {
+                    readers: sqlite(SQLITE_READERS).connect_lazy_with(options.clone()),
+                    followers: sqlite(FOLLOWERS).connect_lazy_with(options),
+                    edits: writer.clone(),
+                    records: writer,
+                }
             }
             DirectoryUrl::Postgres(_) => {
                 prepare(&options, POSTGRES_SETTINGS, true).await?;
-                let pool = postgres().connect_lazy_with(options);
-                (pool.clone(), pool)
+                let edits = postgres(POSTGRES_EDITS).acquire_timeout(ACQUIRE_WRITER);
+                Pools {
+                    readers: postgres(POSTGRES_READERS).connect_lazy_with(options.clone()),
+                    followers: postgres(FOLLOWERS).connect_lazy_with(options.clone()),
+                    edits: edits.connect_lazy_with(options.clone()),
+                    records: postgres(POSTGRES_RECORDS).connect_lazy_with(options),
+                }
             }
         };
         Ok(Self(Arc::new(Inner {
             url: url.clone(),
-            readers,
-            writers,
+            pools,
+            _anchor: anchor,
             committed: watch::Sender::new(0),
         })))
     }
@@ -114,32 +152,49 @@ impl Directory {
 
     /// A connection to read by.
     pub(crate) async fn reader(&self) -> Result<PoolConnection<Any>, DirectoryError> {
-        Ok(self.0.readers.acquire().await?)
+        Ok(self.0.pools.readers.acquire().await?)
     }
 
     /// A transaction that reads everything as of one moment.
     pub(crate) async fn snapshot(&self) -> Result<Transaction, DirectoryError> {
         let begin = match self.is_shared() {
-            true => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            true => {
+                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL tollgate.is_open = 'yes'"
+            }
             false => "BEGIN",
         };
-        Transaction::begin(&self.0.readers, begin, self.is_shared()).await
+        Transaction::begin(&self.0.pools.followers, begin).await
     }
 
-    /// A transaction that writes.
-    pub(crate) async fn writing(&self) -> Result<Transaction, DirectoryError> {
+    /// A transaction that edits.
+    pub(crate) async fn editing(&self) -> Result<Transaction, DirectoryError> {
+        self.writing(&self.0.pools.edits).await
+    }
+
+    /// A transaction that adds or removes records.
+    pub(crate) async fn recording(&self) -> Result<Transaction, DirectoryError> {
+        self.writing(&self.0.pools.records).await
+    }
+
+    async fn writing(&self, pool: &AnyPool) -> Result<Transaction, DirectoryError> {
         let begin = match self.is_shared() {
-            true => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            true => "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL tollgate.is_open = 'yes'",
             false => "BEGIN IMMEDIATE",
         };
-        Transaction::begin(&self.0.writers, begin, self.is_shared()).await
+        Transaction::begin(pool, begin).await
     }
 }
 
 fn connect_options(url: &DirectoryUrl) -> Result<AnyConnectOptions, DirectoryError> {
     let text = match url {
         DirectoryUrl::Sqlite(_) => format!("{}?mode=rwc", url.expose()),
-        DirectoryUrl::Memory | DirectoryUrl::Postgres(_) => url.expose(),
+        DirectoryUrl::Memory => {
+            // All connections of one directory, and of no other.
+            static NEXT: AtomicU64 = AtomicU64::new(0);
+            let name = NEXT.fetch_add(1, Relaxed);
+            format!("sqlite:file:tollgate-{name}?mode=memory&cache=shared")
+        }
+        DirectoryUrl::Postgres(_) => url.expose(),
     };
     let options: Result<AnyConnectOptions, _> = text.parse();
     Ok(options?.disable_statement_logging())
@@ -153,14 +208,14 @@ fn sqlite(connections: u32) -> AnyPoolOptions {
         .after_release(|connection, _| Box::pin(roll_back(connection)))
 }
 
-fn postgres() -> AnyPoolOptions {
+fn postgres(connections: u32) -> AnyPoolOptions {
     AnyPoolOptions::new()
-        .max_connections(POSTGRES_CONNECTIONS)
+        .max_connections(connections)
         .acquire_timeout(ACQUIRE)
         .after_connect(|connection, _| Box::pin(set(connection, POSTGRES_SETTINGS)))
         // The pool waits without end for a server that does not answer, and the connection's place is
         // taken meanwhile.
-        .after_release(|connection, _| Box::pin(answers(connection)))
+        .after_release(|connection, _| Box::pin(roll_back_if_open(connection)))
 }
 
 async fn set(connection: &mut AnyConnection, settings: &'static str) -> Result<(), sqlx::Error> {
@@ -173,9 +228,19 @@ async fn roll_back(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> 
     Ok(true)
 }
 
-async fn answers(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
-    match timeout(RELEASE, connection.ping()).await {
-        Ok(answer) => answer.map(|()| true),
+/// Not in any case: if there is nothing to roll back, PostgreSQL writes that into its log.
+async fn roll_back_if_open(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
+    let release = async {
+        let open =
+            statement("SELECT COUNT(*) WHERE current_setting('tollgate.is_open', true) = 'yes'");
+        // In a transaction that has failed, nothing can be asked.
+        if number(connection, open).await != Ok(Some(0)) {
+            connection.execute("ROLLBACK").await?;
+        }
+        Ok(true)
+    };
+    match timeout(RELEASE, release).await {
+        Ok(released) => released,
         Err(_) => Err(sqlx::Error::PoolTimedOut),
     }
 }

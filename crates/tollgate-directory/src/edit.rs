@@ -1,18 +1,18 @@
 use sqlx::Executor;
 
 use crate::directory::Directory;
-use crate::entity::{Entity, one, one_by, put};
+use crate::entity::{Entity, many, one, one_by, put, select};
 use crate::error::{Conflict, DirectoryError};
 use crate::people::{Allow, Boost, Key, Setting, Tenant, Token, User};
 use crate::records::{AuditEvent, Remembered};
-use crate::sql::{number, run, statement, texts, within};
+use crate::sql::{first, number, placeholders, run, statement, texts, within};
 use crate::transaction::Transaction;
-use crate::{append, stored, sums, watch};
+use crate::{append, follow, stored, sums, watch};
 
 type Result<T> = std::result::Result<T, DirectoryError>;
 
-/// An edit that changes more rows than this is not followed row by row: nodes load everything anew.
-const MAX_FOLLOWED: u64 = 20_000;
+/// So many rows are named by their ids in one statement.
+const IDS: usize = 500;
 /// Trees are not as deep as this. It ends a walk that a damaged tree would lead in circles.
 const MAX_DEPTH: u32 = 1000;
 
@@ -27,7 +27,6 @@ pub struct Edit {
     transaction: Transaction,
     revision: i64,
     now_ms: i64,
-    logged: u64,
 }
 
 impl Directory {
@@ -37,7 +36,7 @@ impl Directory {
     ///
     /// They take too long, or the database is not there.
     pub async fn edit(&self, now_ms: i64) -> Result<Edit> {
-        let mut transaction = self.writing().await?;
+        let mut transaction = self.editing().await?;
         // The row is locked until the end, so revisions are in the order of commits.
         let next = "UPDATE counters SET value = value + 1 WHERE name = 'revision' RETURNING value";
         let revision = number(&mut transaction, statement(next)).await?;
@@ -46,7 +45,6 @@ impl Directory {
             transaction,
             revision: revision.unwrap_or_default(),
             now_ms,
-            logged: 0,
         })
     }
 }
@@ -65,6 +63,15 @@ impl Edit {
     /// A tenant.
     pub async fn tenant(&mut self, id: &str) -> Result<Option<Tenant>> {
         one(&mut self.transaction, id).await
+    }
+
+    /// Those of these tenants that there are, in no order.
+    pub async fn tenants(&mut self, ids: &[String]) -> Result<Vec<Tenant>> {
+        let mut found = Vec::with_capacity(ids.len());
+        for some in ids.chunks(IDS) {
+            found.extend(many(&mut self.transaction, some).await?);
+        }
+        Ok(found)
     }
 
     /// A user.
@@ -87,6 +94,13 @@ impl Edit {
         one(&mut self.transaction, id).await
     }
 
+    /// The entry of the allow-list for a caller, of a kind and a value.
+    pub async fn allow_of(&mut self, kind: &str, value: &str) -> Result<Option<Allow>> {
+        let text = format!("{} WHERE kind = $1 AND value = $2", select::<Allow>());
+        let asked = statement(text).text(kind).text(value);
+        first(&mut self.transaction, asked, <Allow as Entity>::read).await
+    }
+
     /// A boost.
     pub async fn boost(&mut self, id: &str) -> Result<Option<Boost>> {
         one(&mut self.transaction, id).await
@@ -95,6 +109,16 @@ impl Edit {
     /// An admin token.
     pub async fn token(&mut self, id: &str) -> Result<Option<Token>> {
         one(&mut self.transaction, id).await
+    }
+
+    /// An admin token of this name that is valid at the time of this edit.
+    pub async fn valid_token_named(&mut self, name: &str) -> Result<Option<Token>> {
+        let text = format!(
+            "{} WHERE name = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)",
+            select::<Token>()
+        );
+        let asked = statement(text).text(name).number(self.now_ms);
+        first(&mut self.transaction, asked, <Token as Entity>::read).await
     }
 
     /// A setting.
@@ -188,36 +212,55 @@ impl Edit {
         self.put(setting).await
     }
 
-    /// Deletes a tenant with its users and what is theirs, its keys, boosts and entries of the
-    /// allow-list; not the tenants below it. Whether there was one.
+    /// Deletes tenants with their users and what is theirs, their keys, boosts and entries of the
+    /// allow-list; not the tenants below them. How many there were. It takes a few statements, however many
+    /// there are.
+    pub async fn delete_tenants(&mut self, ids: &[String]) -> Result<u64> {
+        let mut deleted = 0;
+        for some in ids.chunks(IDS) {
+            let these = these(some.len());
+            let users = format!("SELECT id FROM users WHERE tenant_id IN {these}");
+            // Apart from each other: together they would lead past both indexes.
+            let of_tenants = format!("tenant_id IN {these}");
+            self.delete_keys(&of_tenants, some).await?;
+            self.delete_keys(&format!("user_id IN ({users})"), some)
+                .await?;
+            let theirs = |whose: &str| {
+                format!(
+                    "(kind = 'tenant' AND {whose} IN {these}) OR (kind = 'user' AND {whose} IN ({users}))"
+                )
+            };
+            self.delete_where::<Boost>(&theirs("target"), some).await?;
+            self.delete_where::<Allow>(&theirs("value"), some).await?;
+            self.delete_where::<User>(&of_tenants, some).await?;
+            deleted += self
+                .delete_where::<Tenant>(&format!("id IN {these}"), some)
+                .await?;
+        }
+        Ok(deleted)
+    }
+
+    /// As [`Edit::delete_tenants`], of one. Whether there was one.
     pub async fn delete_tenant(&mut self, id: &str) -> Result<bool> {
-        let users = "SELECT id FROM users WHERE tenant_id = $1";
-        let theirs = format!("tenant_id = $1 OR user_id IN ({users})");
-        self.delete_keys(&theirs, id).await?;
-        let theirs = |whose: &str| {
-            format!(
-                "(kind = 'tenant' AND {whose} = $1) OR (kind = 'user' AND {whose} IN ({users}))"
-            )
-        };
-        self.delete_where::<Boost>(&theirs("target"), id).await?;
-        self.delete_where::<Allow>(&theirs("value"), id).await?;
-        self.delete_where::<User>("tenant_id = $1", id).await?;
-        self.delete::<Tenant>(id).await
+        let deleted = self.delete_tenants(&[id.to_owned()]).await?;
+        Ok(deleted > 0)
     }
 
     /// Deletes a user with the user's keys, boosts and entries of the allow-list. Whether there was one.
     pub async fn delete_user(&mut self, id: &str) -> Result<bool> {
-        self.delete_keys("user_id = $1", id).await?;
+        let this = [id.to_owned()];
+        self.delete_keys("user_id = $1", &this).await?;
         let boosts = "kind = 'user' AND target = $1";
-        self.delete_where::<Boost>(boosts, id).await?;
+        self.delete_where::<Boost>(boosts, &this).await?;
         let allowed = "kind = 'user' AND value = $1";
-        self.delete_where::<Allow>(allowed, id).await?;
+        self.delete_where::<Allow>(allowed, &this).await?;
         self.delete::<User>(id).await
     }
 
     /// Deletes a key with its entry in the allow-list. Whether there was one.
     pub async fn delete_key(&mut self, id: &str) -> Result<bool> {
-        self.delete_keys("id = $1", id).await
+        let deleted = self.delete_keys("id = $1", &[id.to_owned()]).await?;
+        Ok(deleted > 0)
     }
 
     /// Deletes an entry of the allow-list. Whether there was one.
@@ -242,7 +285,15 @@ impl Edit {
 
     /// Adds to the audit trail, if the edit is committed.
     pub async fn record(&mut self, event: &AuditEvent) -> Result<()> {
-        append::write_audit(&mut self.transaction, std::slice::from_ref(event)).await
+        self.record_all(std::slice::from_ref(event)).await
+    }
+
+    /// As [`Edit::record`], at once. From then on all others who record wait for the end of this edit.
+    pub async fn record_all(&mut self, events: &[AuditEvent]) -> Result<()> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        append::write_audit(&mut self.transaction, events).await
     }
 
     /// Remembers an answer for a day, from the time of this edit, whatever its own says.
@@ -279,9 +330,10 @@ impl Edit {
     /// Nothing was changed, except that after [`DirectoryError::Unavailable`] nobody knows: the answer of
     /// the database may have been lost.
     pub async fn commit(mut self) -> Result<i64> {
-        if self.logged > MAX_FOLLOWED {
-            append::forget(&mut self.transaction, self.revision).await?;
-        }
+        let tag = follow::tag()?;
+        let add = statement("INSERT INTO edits (revision, tag, at) VALUES ($1, $2, $3)");
+        let add = add.number(self.revision).number(tag).number(self.now_ms);
+        run(&mut self.transaction, add).await?;
         if self.directory.is_shared() {
             let wake = self.transaction.execute(watch::NOTIFY);
             within(wake).await?;
@@ -299,39 +351,46 @@ impl Edit {
         if row.id().is_empty() {
             return Err(DirectoryError::Invalid("an id is empty".to_owned()));
         }
-        let row = put(&mut self.transaction, row, self.now_ms).await?;
+        let row = put(&mut self.transaction, row, self.revision, self.now_ms).await?;
         let log = statement(
-            "INSERT INTO changes (revision, kind, id, at) VALUES ($1, $2, $3, $4) \
-             ON CONFLICT DO NOTHING",
+            "INSERT INTO changes (revision, kind, id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
         );
         let log = log.number(self.revision).text(T::KIND).text(row.logged());
-        self.logged += run(&mut self.transaction, log.number(self.now_ms)).await?;
+        run(&mut self.transaction, log).await?;
         Ok(row)
     }
 
     async fn delete<T: Entity>(&mut self, id: &str) -> Result<bool> {
         let this = format!("{} = $1", T::ID);
-        self.delete_where::<T>(&this, id).await
+        let deleted = self.delete_where::<T>(&this, &[id.to_owned()]).await?;
+        Ok(deleted > 0)
     }
 
-    async fn delete_keys(&mut self, which: &str, id: &str) -> Result<bool> {
+    async fn delete_keys(&mut self, which: &str, ids: &[String]) -> Result<u64> {
         let theirs =
             format!("kind = 'api_key' AND value IN (SELECT hash FROM api_keys WHERE {which})");
-        self.delete_where::<Allow>(&theirs, id).await?;
-        self.delete_where::<Key>(which, id).await
+        self.delete_where::<Allow>(&theirs, ids).await?;
+        self.delete_where::<Key>(which, ids).await
     }
 
-    /// Deletes the rows that a condition is true of in which `$1` is the id. Whether there were any.
-    async fn delete_where<T: Entity>(&mut self, which: &str, id: &str) -> Result<bool> {
+    /// Deletes the rows that a condition is true of in which `$1`, `$2`, … are the ids. How many there were.
+    async fn delete_where<T: Entity>(&mut self, which: &str, ids: &[String]) -> Result<u64> {
+        let next = ids.len() + 1;
         let log = statement(format!(
-            "INSERT INTO changes (revision, kind, id, at) SELECT $2, $3, {}, $4 FROM {} WHERE {which} \
+            "INSERT INTO changes (revision, kind, id) SELECT ${next}, ${}, {} FROM {} WHERE {which} \
              ON CONFLICT DO NOTHING",
+            next + 1,
             T::LOGGED,
             T::TABLE,
         ));
-        let log = log.text(id).number(self.revision).text(T::KIND);
-        self.logged += run(&mut self.transaction, log.number(self.now_ms)).await?;
-        let delete = statement(format!("DELETE FROM {} WHERE {which}", T::TABLE)).text(id);
-        Ok(run(&mut self.transaction, delete).await? > 0)
+        let log = log.texts(ids).number(self.revision).text(T::KIND);
+        run(&mut self.transaction, log).await?;
+        let delete = statement(format!("DELETE FROM {} WHERE {which}", T::TABLE)).texts(ids);
+        run(&mut self.transaction, delete).await
     }
+}
+
+/// `($1, $2, $3)`
+fn these(count: usize) -> String {
+    placeholders(1, count)
 }

@@ -4,7 +4,7 @@ use sqlx::AnyConnection;
 
 use crate::error::{Conflict, DirectoryError};
 use crate::page::{Listed, Page};
-use crate::sql::{Conditions, Fields, Statement, all, first, number, statement};
+use crate::sql::{Conditions, Fields, Statement, all, first, number, placeholders, statement};
 
 /// The tenant above all others. It needs no row.
 pub(crate) const ROOT: &str = "system";
@@ -82,6 +82,16 @@ pub(crate) async fn one_by<T: Entity>(
     first(connection, statement(text).text(value), T::read).await
 }
 
+/// Those of these ids that there are. As many as one statement can name.
+pub(crate) async fn many<T: Entity>(
+    connection: &mut AnyConnection,
+    ids: &[String],
+) -> Result<Vec<T>> {
+    let these = placeholders(1, ids.len());
+    let text = format!("{} WHERE {} IN {these}", select::<T>(), T::ID);
+    all(connection, statement(text).texts(ids), T::read).await
+}
+
 /// Those of a page that the conditions are true of, by their ids.
 pub(crate) async fn list<T: Entity>(
     connection: &mut AnyConnection,
@@ -95,10 +105,12 @@ pub(crate) async fn list<T: Entity>(
     Ok(page.cut(items, |item: &T| item.id().to_owned()))
 }
 
-/// Makes it, if its version is 0, else replaces that version of it. What is stored then.
+/// Makes it, if its version is 0, else replaces that version of it. What is stored then, with the revision
+/// for its version: one that is made anew is never taken for the one that was there before.
 pub(crate) async fn put<T: Entity>(
     connection: &mut AnyConnection,
     mut row: T,
+    revision: i64,
     now_ms: i64,
 ) -> Result<T> {
     row.tidy();
@@ -112,10 +124,11 @@ pub(crate) async fn put<T: Entity>(
         *created_at = now_ms;
     }
     *updated_at = now_ms;
-    *version += 1;
+    *version = revision;
+    let stamps = [now_ms, revision];
     let stored = match before {
-        0 => insert(connection, &row, now_ms).await?,
-        _ => update(connection, &row, now_ms, before).await?,
+        0 => insert(connection, &row, stamps).await?,
+        _ => update(connection, &row, stamps, before).await?,
     };
     let Some(created) = stored else {
         return Err(DirectoryError::Conflict(match before {
@@ -133,26 +146,27 @@ pub(crate) async fn put<T: Entity>(
 async fn insert<T: Entity>(
     connection: &mut AnyConnection,
     row: &T,
-    now_ms: i64,
+    stamps: [i64; 2],
 ) -> Result<Option<i64>> {
     let width = 1 + T::FIXED.len() + T::FREE.len();
     let values: Vec<_> = (1..=width).map(|at| format!("${at}")).collect();
-    let now = format!("${}", width + 1);
+    let (now, version) = (format!("${}", width + 1), format!("${}", width + 2));
     let text = format!(
-        "INSERT INTO {} ({}) VALUES ({}, {now}, {now}, 1) ON CONFLICT DO NOTHING RETURNING created_at",
+        "INSERT INTO {} ({}) VALUES ({}, {now}, {now}, {version}) ON CONFLICT DO NOTHING \
+         RETURNING created_at",
         T::TABLE,
         columns::<T>(),
         values.join(", "),
     );
-    let statement = row.bind(statement(text)).number(now_ms);
+    let statement = row.bind(statement(text)).numbers(stamps);
     number(connection, statement).await
 }
 
 async fn update<T: Entity>(
     connection: &mut AnyConnection,
     row: &T,
-    now_ms: i64,
-    version: i64,
+    stamps: [i64; 2],
+    before: i64,
 ) -> Result<Option<i64>> {
     let fixed = 1 + T::FIXED.len();
     let width = fixed + T::FREE.len();
@@ -166,12 +180,13 @@ async fn update<T: Entity>(
     let is = |(at, column): (usize, &&str)| format!("{column} = ${}, ", at + fixed + 1);
     let set: String = T::FREE.iter().enumerate().map(is).collect();
     let text = format!(
-        "UPDATE {} SET {set}updated_at = ${}, version = version + 1 WHERE {} AND version = ${} RETURNING created_at",
+        "UPDATE {} SET {set}updated_at = ${}, version = ${} WHERE {} AND version = ${} RETURNING created_at",
         T::TABLE,
         width + 1,
-        same.join(" AND "),
         width + 2,
+        same.join(" AND "),
+        width + 3,
     );
-    let statement = row.bind(statement(text)).number(now_ms).number(version);
+    let statement = row.bind(statement(text)).numbers(stamps).number(before);
     number(connection, statement).await
 }

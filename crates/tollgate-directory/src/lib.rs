@@ -36,7 +36,7 @@ pub use append::{Batch, Retention};
 pub use directory::Directory;
 pub use edit::Edit;
 pub use error::{Conflict, DirectoryError};
-pub use follow::{Changes, Row};
+pub use follow::{Changes, Position, Row};
 pub use held::{HeldKey, HeldTenant, HeldUser};
 pub use mirror::{Health, Mirror, TokenHolder};
 pub use page::{Listed, MAX_PAGE, Page};

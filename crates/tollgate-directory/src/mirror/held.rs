@@ -5,34 +5,36 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use tollgate_engine::Engine;
 use tollgate_policy::config::{Enforcement, check_tenant_name};
 use tollgate_policy::{
     Allowed, AllowedCaller, ApiKey, Boost, Boostee, Change, TenantEntry, TenantLimit, UserEntry,
 };
 
-use super::TokenHolder;
 use super::boosts::Boosts;
-use super::odd::Odd;
+use super::shown::Shown;
+use crate::entity::Entity;
 use crate::follow::Row;
 use crate::held::{HeldKey, HeldTenant, HeldUser};
-use crate::people::{self, Allow, Setting, Token};
+use crate::people::{self, Allow, Key, Setting, Token};
 
 /// Limits that many tenants have are read once.
 const LIMITS: usize = 1000;
+/// What those are called whose kind has another name in the log of changes.
+const KEY: &str = "API key";
+const ALLOW: &str = "entry of the allow-list";
+const TOKEN: &str = "admin token";
 /// The setting that says whether limits refuse.
 const ENFORCEMENT: &str = "enforcement";
 
 /// What the policy does not hold itself.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    tokens: HashMap<[u8; 32], Token>,
-    /// By the ids of tokens.
-    hashes: HashMap<String, [u8; 32]>,
-    settings: HashMap<String, Setting>,
+    /// Copied when it changes, if the one that was made known is still looked at.
+    pub(super) shown: Arc<Shown>,
     pub(super) boosts: Boosts,
     /// Whether any key has an end.
     pub(super) has_expiring_keys: bool,
-    pub(super) odd: Odd,
     limits: HashMap<String, Arc<TenantLimit>>,
 }
 
@@ -40,41 +42,43 @@ pub(super) struct Held {
 type Sense<T> = Result<T, String>;
 
 impl Held {
-    pub(super) fn token(&self, hash: &[u8; 32], now_ms: i64) -> Option<TokenHolder> {
-        let token = self.tokens.get(hash)?;
-        if token.expires_at.is_some_and(|end| end <= now_ms) {
-            return None;
-        }
-        Some(TokenHolder {
-            id: token.id.clone(),
-            name: token.name.clone(),
-            role: token.role.clone(),
-        })
-    }
-
-    pub(super) fn setting(&self, name: &str) -> Option<&Setting> {
-        self.settings.get(name)
-    }
-
-    /// Takes a row as it is now. What that changes in the policy is added to `changes`.
-    pub(super) fn take(&mut self, row: Row, now_ms: i64, changes: &mut Vec<Change>) {
+    /// Takes a row as it is now, beside the policy that is in force. What it changes there is added to
+    /// `changes`.
+    pub(super) fn take(
+        &mut self,
+        row: Row,
+        engine: &Engine,
+        now_ms: i64,
+        changes: &mut Vec<Change>,
+    ) {
         let (kind, id) = name(&row);
         let id = id.to_owned();
-        match self.sense(row, now_ms, changes) {
-            Ok(()) => self.odd.remove(kind, &id),
-            Err(why) => self.odd.add(kind, &id, &why),
+        match self.sense(row, engine, now_ms, changes) {
+            Ok(()) if self.shown.odd.lists(kind, &id) => {
+                self.shown_mut().odd.remove(kind, &id);
+            }
+            Ok(()) => {}
+            Err(why) => self.shown_mut().odd.add(kind, &id, &why),
         }
     }
 
-    fn sense(&mut self, row: Row, now_ms: i64, changes: &mut Vec<Change>) -> Sense<()> {
+    fn shown_mut(&mut self) -> &mut Shown {
+        Arc::make_mut(&mut self.shown)
+    }
+
+    fn sense(
+        &mut self,
+        row: Row,
+        engine: &Engine,
+        now_ms: i64,
+        changes: &mut Vec<Change>,
+    ) -> Sense<()> {
         match row {
-            Row::Tenant(id, tenant) => {
-                let tenant = tenant.map(|tenant| self.tenant(&id, tenant));
-                changes.push(Change::Tenant {
-                    entry: tenant.transpose()?,
-                    id: id.into(),
-                });
-            }
+            Row::Tenant(id, Some(tenant)) => self.tenant(id, tenant, engine, changes)?,
+            Row::Tenant(id, None) => changes.push(Change::Tenant {
+                id: id.into(),
+                entry: None,
+            }),
             Row::User(id, user) => changes.push(Change::User {
                 id: id.into(),
                 entry: user.map(self::user),
@@ -94,20 +98,39 @@ impl Held {
                 Some(boost) => self.boost(&boost, changes)?,
                 None => self.boosts.remove(&id, changes),
             },
-            Row::Token(id, token) => self.put_token(id, token)?,
+            Row::Token(id, token) => self.put_token(&id, token)?,
             Row::Setting(name, setting) => self.put_setting(name, setting, changes)?,
+            Row::Odd { why, .. } => return Err(why),
         }
         Ok(())
     }
 
-    fn tenant(&mut self, id: &str, tenant: HeldTenant) -> Sense<TenantEntry> {
-        check_tenant_name(id)?;
-        let limit = tenant.rate_limit.map(|text| self.limit(text)).transpose()?;
-        Ok(TenantEntry {
-            parent: tenant.parent.map(Into::into),
-            plan: tenant.plan.map(Into::into),
-            limit,
-        })
+    /// A limit that cannot be read frees nobody: the last that could holds, and those above hold in any case.
+    fn tenant(
+        &mut self,
+        id: String,
+        tenant: HeldTenant,
+        engine: &Engine,
+        changes: &mut Vec<Change>,
+    ) -> Sense<()> {
+        check_tenant_name(&id)?;
+        let limit = tenant.rate_limit.map(|text| self.limit(text)).transpose();
+        let (limit, odd) = match limit {
+            Ok(limit) => (limit, Ok(())),
+            Err(why) => match last_limit(engine, &id) {
+                Some(last) => (Some(last), Err(format!("the limit it had holds: {why}"))),
+                None => (None, Err(format!("it goes without its limit: {why}"))),
+            },
+        };
+        changes.push(Change::Tenant {
+            id: id.into(),
+            entry: Some(TenantEntry {
+                parent: tenant.parent.map(Into::into),
+                plan: tenant.plan.map(Into::into),
+                limit,
+            }),
+        });
+        odd
     }
 
     fn limit(&mut self, text: String) -> Sense<Arc<TenantLimit>> {
@@ -151,17 +174,14 @@ impl Held {
         Ok(())
     }
 
-    fn put_token(&mut self, id: String, token: Option<Token>) -> Sense<()> {
-        if let Some(hash) = self.hashes.remove(&id) {
-            self.tokens.remove(&hash);
-        }
+    fn put_token(&mut self, id: &str, token: Option<Token>) -> Sense<()> {
+        self.shown_mut().remove_token(id);
         if let Some(token) = token {
             let hash = digest(&token.hash)?;
             if !["read", "operate", "admin"].contains(&token.role.as_str()) {
                 return Err(format!("there is no role `{}`", token.role));
             }
-            self.hashes.insert(id, hash);
-            self.tokens.insert(hash, token);
+            self.shown_mut().put_token(hash, token);
         }
         Ok(())
     }
@@ -187,23 +207,22 @@ impl Held {
             };
             changes.push(Change::Enforcement(enforcement));
         }
-        match setting {
-            Some(setting) => self.settings.insert(name, setting),
-            None => self.settings.remove(&name),
-        };
+        self.shown_mut().put_setting(name, setting);
         Ok(())
     }
 
     /// Becomes what was loaded anew. What the policy still has of the old one, and should not, is added to
     /// `changes`.
     pub(super) fn renew(&mut self, new: Self, changes: &mut Vec<Change>) {
-        self.boosts.missing_in(&new.boosts, changes);
-        if !new.settings.contains_key(ENFORCEMENT) {
+        self.boosts.renew(&new.boosts, changes);
+        if new.shown.setting(ENFORCEMENT).is_none() {
             changes.push(Change::Enforcement(None));
         }
-        let mut odd = std::mem::take(&mut self.odd);
-        odd.renew(new.odd);
-        *self = Self { odd, ..new };
+        let counted = self.shown.odd.count();
+        *self = new;
+        if counted > 0 {
+            self.shown_mut().odd.count_also(counted);
+        }
     }
 }
 
@@ -211,12 +230,36 @@ fn name(row: &Row) -> (&'static str, &str) {
     match row {
         Row::Tenant(id, _) => ("tenant", id),
         Row::User(id, _) => ("user", id),
-        Row::Key(hash, _) => ("API key", hash.get(..12).unwrap_or(hash)),
-        Row::Allow(id, _) => ("entry of the allow-list", id),
+        Row::Key(hash, _) => (KEY, shortened(hash)),
+        Row::Allow(id, _) => (ALLOW, id),
         Row::Boost(id, _) => ("boost", id),
-        Row::Token(id, _) => ("admin token", id),
+        Row::Token(id, _) => (TOKEN, id),
         Row::Setting(name, _) => ("setting", name),
+        Row::Odd { kind, id, .. } => odd_name(kind, id),
     }
+}
+
+/// As [`name`] calls those that can be read.
+fn odd_name<'r>(kind: &'static str, id: &'r str) -> (&'static str, &'r str) {
+    match kind {
+        Key::KIND => (KEY, shortened(id)),
+        Allow::KIND => (ALLOW, id),
+        Token::KIND => (TOKEN, id),
+        kind => (kind, id),
+    }
+}
+
+/// Of a hash, as much as tells it from others.
+fn shortened(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
+}
+
+/// The limit that a tenant of the directory has now.
+fn last_limit(engine: &Engine, id: &str) -> Option<Arc<TenantLimit>> {
+    let active = engine.active();
+    let tenant = active.policy().tenant(id)?;
+    let limit = tenant.entry().limit.clone();
+    limit.filter(|_| !tenant.is_of_file())
 }
 
 fn user(user: HeldUser) -> UserEntry {

@@ -4,10 +4,12 @@ mod boosts;
 mod held;
 mod odd;
 mod run;
+mod shown;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tollgate_engine::Engine;
 use tollgate_policy::DirectorySettings;
@@ -15,6 +17,7 @@ use tollgate_policy::DirectorySettings;
 use crate::directory::Directory;
 use crate::people::Setting;
 use held::Held;
+use shown::Shown;
 
 /// A node's copy of the directory. Decisions are made by it; they never wait for the database.
 ///
@@ -60,7 +63,9 @@ pub struct Health {
 struct State {
     directory: Directory,
     engine: Arc<Engine>,
+    /// Locked while it is put in force, which may take long: for those who change it, never for those who ask.
     held: Mutex<Held>,
+    shown: ArcSwap<Shown>,
     settings: Mutex<DirectorySettings>,
     health: Mutex<Health>,
     /// The last edit that is in force; none before everything was loaded.
@@ -83,6 +88,7 @@ impl Mirror {
             directory,
             engine,
             held: Mutex::default(),
+            shown: ArcSwap::default(),
             settings: Mutex::new(settings.clone()),
             health: Mutex::default(),
             applied: watch::Sender::new(None),
@@ -114,27 +120,26 @@ impl Mirror {
 
     /// Who has the admin token with this SHA-256, if it is valid at that time, in Unix milliseconds.
     pub fn token(&self, hash: &[u8; 32], now_ms: i64) -> Option<TokenHolder> {
-        lock(&self.state.held).token(hash, now_ms)
+        self.state.shown.load().token(hash, now_ms)
     }
 
     /// A setting.
     pub fn setting(&self, name: &str) -> Option<Setting> {
-        lock(&self.state.held).setting(name).cloned()
+        self.state.shown.load().setting(name).cloned()
     }
 
     /// How it is.
     pub fn health(&self) -> Health {
-        let odd_rows = lock(&self.state.held).odd.count();
         let mut health = lock(&self.state.health).clone();
         health.stale = self.state.is_stale(health.last_ok_unix_ms);
-        health.odd_rows = odd_rows;
+        health.odd_rows = self.state.shown.load().odd.count();
         health
     }
 
-    /// Rows that make no sense and are left out, each a sentence that says which and why. The first
-    /// hundred.
+    /// Rows that make no sense, or a part of which makes none, and that is left out: each a sentence that
+    /// says which and why. The first hundred.
     pub fn oddities(&self) -> Vec<String> {
-        lock(&self.state.held).odd.list()
+        self.state.shown.load().odd.list()
     }
 }
 

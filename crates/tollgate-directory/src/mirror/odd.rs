@@ -6,7 +6,7 @@ use tracing::warn;
 const MOST: usize = 100;
 
 /// Rows that make no sense.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Odd {
     listed: BTreeMap<(&'static str, String), String>,
     count: u64,
@@ -14,8 +14,7 @@ pub(super) struct Odd {
 
 impl Odd {
     pub(super) fn add(&mut self, kind: &'static str, id: &str, why: &str) {
-        let sentence =
-            format!("the {kind} `{id}` of the directory makes no sense and is left out: {why}");
+        let sentence = format!("the {kind} `{id}` of the directory makes no sense: {why}");
         warn!("{sentence}");
         self.count += 1;
         let name = (kind, id.to_owned());
@@ -24,11 +23,13 @@ impl Odd {
         }
     }
 
+    pub(super) fn lists(&self, kind: &'static str, id: &str) -> bool {
+        !self.listed.is_empty() && self.listed.contains_key(&(kind, id.to_owned()))
+    }
+
     /// A row that made no sense has become another or is gone.
     pub(super) fn remove(&mut self, kind: &'static str, id: &str) {
-        if !self.listed.is_empty() {
-            self.listed.remove(&(kind, id.to_owned()));
-        }
+        self.listed.remove(&(kind, id.to_owned()));
     }
 
     /// All there ever were.
@@ -40,9 +41,8 @@ impl Odd {
         self.listed.values().cloned().collect()
     }
 
-    /// Those of another look at everything.
-    pub(super) fn renew(&mut self, new: Self) {
-        self.count += new.count;
-        self.listed = new.listed;
+    /// There were more, which are listed no longer.
+    pub(super) fn count_also(&mut self, count: u64) {
+        self.count += count;
     }
 }

@@ -7,14 +7,16 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::sleep;
 use tollgate_policy::{Change, Policy};
 use tracing::{info, warn};
 
 use super::held::{Held, digest};
 use super::{State, lock};
+use crate::entity::Entity;
 use crate::error::DirectoryError;
-use crate::follow::{Changes, Row};
+use crate::follow::{Changes, Position, Row};
+use crate::people::{Allow, Key, Tenant, User};
 
 /// So many changes are put in force at once while everything is loaded: each time, parts of what is there
 /// are copied.
@@ -37,11 +39,15 @@ pub(super) async fn run(state: Arc<State>, mut stop: watch::Receiver<()>) {
 
 async fn follow(state: &Arc<State>, stop: watch::Receiver<()>) {
     let mut watch = state.directory.watch();
+    let mut position = None;
     loop {
-        match look(state, &stop).await {
+        match look(state, position.as_ref(), &stop).await {
             // There may be more.
-            Ok(true) => continue,
-            Ok(false) => {}
+            Ok(next) if position.as_ref() != Some(&next) => {
+                position = Some(next);
+                continue;
+            }
+            Ok(_) => {}
             // A listener that hears nothing may be one of a server that is gone.
             Err(error) => {
                 failed(state, &error);
@@ -52,28 +58,29 @@ async fn follow(state: &Arc<State>, stop: watch::Receiver<()>) {
     }
 }
 
-/// Puts in force what has changed. Whether anything has.
-async fn look(state: &Arc<State>, stop: &watch::Receiver<()>) -> Result<bool, DirectoryError> {
-    let applied = *state.applied.borrow();
-    let Some(before) = applied else {
-        load(state, stop).await?;
-        return Ok(true);
-    };
+/// Puts in force what has changed. Up to where that is.
+async fn look(
+    state: &Arc<State>,
+    before: Option<&Position>,
+    stop: &watch::Receiver<()>,
+) -> Result<Position, DirectoryError> {
     let asked_ms = state.now_ms();
+    let Some(before) = before else {
+        return load(state, stop).await;
+    };
     match state.directory.changes(before, ROWS).await? {
         Changes::TooOld => {
             info!("the directory is loaded anew");
-            load(state, stop).await?;
-            Ok(true)
+            load(state, stop).await
         }
-        Changes::Rows { revision, rows } => {
+        Changes::Rows { upto, rows } => {
             if !rows.is_empty() {
                 let state = Arc::clone(state);
                 // Copying parts of what a million have takes a while that no request should wait for.
                 blocking(move || apply(&state, rows)).await?;
             }
-            succeeded(state, revision, asked_ms);
-            Ok(revision != before)
+            succeeded(state, upto.revision(), asked_ms);
+            Ok(upto)
         }
     }
 }
@@ -83,31 +90,38 @@ fn apply(state: &State, rows: Vec<Row>) {
     let mut changes = Vec::with_capacity(rows.len());
     let mut held = lock(&state.held);
     for row in rows {
-        held.take(row, now_ms, &mut changes);
+        held.take(row, &state.engine, now_ms, &mut changes);
     }
-    // Still locked: what is held and what is in force are of one moment.
-    state.engine.change(changes);
+    put_in_force(state, &held, changes);
+}
+
+/// What is held is still locked meanwhile: it and what is in force are of one moment.
+fn put_in_force(state: &State, held: &Held, changes: Vec<Change>) {
+    state.shown.store(Arc::clone(&held.shown));
+    if !changes.is_empty() {
+        state.engine.change(changes);
+    }
 }
 
 /// Loads everything, and forgets what is not there any more.
-async fn load(state: &Arc<State>, stop: &watch::Receiver<()>) -> Result<(), DirectoryError> {
+async fn load(state: &Arc<State>, stop: &watch::Receiver<()>) -> Result<Position, DirectoryError> {
     let asked_ms = state.now_ms();
     let (worker, mut stop) = (Arc::clone(state), stop.clone());
     let runtime = Handle::current();
-    let revision = blocking(move || {
+    let loaded = blocking(move || {
         runtime.block_on(async {
             tokio::select! {
-                revision = load_here(&worker) => revision,
+                loaded = load_here(&worker) => loaded,
                 _ = stop.changed() => Err(interrupted()),
             }
         })
     });
-    let revision = revision.await??;
-    succeeded(state, revision, asked_ms);
-    Ok(())
+    let upto = loaded.await??;
+    succeeded(state, upto.revision(), asked_ms);
+    Ok(upto)
 }
 
-async fn load_here(state: &State) -> Result<i64, DirectoryError> {
+async fn load_here(state: &State) -> Result<Position, DirectoryError> {
     let is_first = state.applied.borrow().is_none();
     let now_ms = state.now_ms();
     let mut held = Held::default();
@@ -119,19 +133,19 @@ async fn load_here(state: &State) -> Result<i64, DirectoryError> {
         if !is_first {
             loaded.note(&row);
         }
-        held.take(row, now_ms, &mut changes);
+        held.take(row, &state.engine, now_ms, &mut changes);
         if changes.len() >= BATCH {
             state.engine.change(std::mem::take(&mut changes));
         }
     };
-    let revision = state.directory.load(each).await?;
+    let upto = state.directory.load(each).await?;
     if !is_first {
         loaded.missing(state.engine.active().policy(), &mut changes);
     }
     let mut old = lock(&state.held);
     old.renew(held, &mut changes);
-    state.engine.change(changes);
-    Ok(revision)
+    put_in_force(state, &old, changes);
+    Ok(upto)
 }
 
 /// What was loaded, by name.
@@ -150,7 +164,19 @@ impl Loaded {
             Row::User(id, _) => _ = self.users.insert(id.clone()),
             Row::Key(hash, _) => self.keys.extend(digest(hash)),
             Row::Allow(id, _) => _ = self.allow.insert(id.clone()),
+            Row::Odd { kind, id, .. } => self.note_odd(kind, id),
             Row::Boost(..) | Row::Token(..) | Row::Setting(..) => {}
+        }
+    }
+
+    /// It is there, and what was known of it holds.
+    fn note_odd(&mut self, kind: &str, id: &str) {
+        match kind {
+            Tenant::KIND => _ = self.tenants.insert(id.to_owned()),
+            User::KIND => _ = self.users.insert(id.to_owned()),
+            Key::KIND => self.keys.extend(digest(id)),
+            Allow::KIND => _ = self.allow.insert(id.to_owned()),
+            _ => {}
         }
     }
 
@@ -210,33 +236,35 @@ fn failed(state: &State, error: &DirectoryError) {
 }
 
 /// What comes about by time alone.
-async fn tick(state: &State) {
-    let mut ticks = interval(TICK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+async fn tick(state: &Arc<State>) {
     let mut was_closed = false;
     loop {
-        ticks.tick().await;
-        // Whoever has it may take long: it is not waited for, and the next tick comes soon.
-        let Ok(mut held) = state.held.try_lock() else {
-            continue;
-        };
-        let now_ms = state.now_ms();
-        let mut changes = Vec::new();
-        let is_closed = is_closed(state);
-        if is_closed != was_closed {
+        sleep(TICK).await;
+        let state = Arc::clone(state);
+        // The boost of a tenant with very many below it may end.
+        if let Ok(is_closed) = blocking(move || go_on(&state, was_closed)).await {
             was_closed = is_closed;
-            tell(is_closed);
-            changes.push(Change::Closed(is_closed));
-        }
-        held.boosts.end(now_ms, &mut changes);
-        let of_file = || state.engine.active().policy().file_has_expiring_keys();
-        if held.has_expiring_keys || of_file() {
-            changes.push(time(now_ms));
-        }
-        if !changes.is_empty() {
-            state.engine.change(changes);
         }
     }
+}
+
+/// Puts in force what the time says. Whether the directory's keys are refused now, which they were or not.
+fn go_on(state: &State, was_closed: bool) -> bool {
+    let mut held = lock(&state.held);
+    let now_ms = state.now_ms();
+    let mut changes = Vec::new();
+    let is_closed = is_closed(state);
+    if is_closed != was_closed {
+        tell(is_closed);
+        changes.push(Change::Closed(is_closed));
+    }
+    held.boosts.end(now_ms, &mut changes);
+    let of_file = || state.engine.active().policy().file_has_expiring_keys();
+    if held.has_expiring_keys || of_file() {
+        changes.push(time(now_ms));
+    }
+    put_in_force(state, &held, changes);
+    is_closed
 }
 
 /// Whether what is known of keys is too old to go by, and not to be gone by.

@@ -8,15 +8,25 @@ CREATE TABLE counters (
     name TEXT PRIMARY KEY,
     value BIGINT NOT NULL
 );
--- The last edit, the last edit that is no more in `changes`, the last event.
-INSERT INTO counters (name, value) VALUES ('revision', 0), ('forgotten', 0), ('audit', 0);
+-- The last edit, the last event.
+INSERT INTO counters (name, value) VALUES ('revision', 0), ('audit', 0);
 
--- Which rows each edit changed. What they are now stands in their own tables.
+-- The edits that nodes can follow from: all from some edit on.
+CREATE TABLE edits (
+    revision BIGINT PRIMARY KEY,
+    -- Any number. After the database was put back to an earlier state, it tells an edit from the one of the
+    -- same revision that was lost.
+    tag BIGINT NOT NULL,
+    at BIGINT NOT NULL
+);
+-- Before the first.
+INSERT INTO edits (revision, tag, at) VALUES (0, 0, 0);
+
+-- Which rows each of these edits changed. What they are now stands in their own tables.
 CREATE TABLE changes (
     revision BIGINT NOT NULL,
     kind TEXT NOT NULL,
     id TEXT NOT NULL,
-    at BIGINT NOT NULL,
     PRIMARY KEY (revision, kind, id)
 );
 

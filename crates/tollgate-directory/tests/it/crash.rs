@@ -138,7 +138,8 @@ async fn check(path: &Path, told: &BTreeSet<String>, kills: u32) {
             other => panic!("{other:?}"),
         })
         .await
-        .unwrap();
+        .unwrap()
+        .revision();
     let lost: Vec<_> = told.difference(&found).collect();
     assert!(lost.is_empty(), "{lost:?}");
     assert!(found.len() <= told.len() + kills as usize);

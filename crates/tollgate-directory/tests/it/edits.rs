@@ -1,6 +1,6 @@
 //! Edits are all or nothing, one after the other, and see what they change.
 
-use tollgate_directory::{Conflict, DirectoryError, Remembered, Tenant};
+use tollgate_directory::{Conflict, DirectoryError, Position, Remembered, Tenant};
 
 use crate::places::{NOW, Place, everywhere, tenant, wherever_shared};
 
@@ -10,6 +10,7 @@ everywhere!(
     the_tree_is_walked_up_and_down,
     children_are_summed_by_window,
     answers_are_remembered_for_a_day,
+    callers_that_are_dropped_at_any_moment_lose_nothing,
 );
 
 async fn an_edit_that_is_dropped_has_changed_nothing(place: Place) {
@@ -22,6 +23,27 @@ async fn an_edit_that_is_dropped_has_changed_nothing(place: Place) {
     }
     assert_eq!(directory.tenant("acme").await.unwrap(), None);
     assert_eq!(directory.revision().await.unwrap(), 0);
+}
+
+async fn callers_that_are_dropped_at_any_moment_lose_nothing(place: Place) {
+    let directory = place.open().await;
+    let mut edit = directory.edit(NOW).await.unwrap();
+    edit.put_tenant(tenant("acme", None)).await.unwrap();
+    edit.commit().await.unwrap();
+    for micros in 0..400 {
+        let calls = async {
+            loop {
+                directory.tenant("acme").await.unwrap();
+                directory.changes(&Position::default(), 10).await.unwrap();
+                drop(directory.edit(NOW).await.unwrap());
+            }
+        };
+        let moment = std::time::Duration::from_micros(micros * 5);
+        let _: Result<(), _> = tokio::time::timeout(moment, calls).await;
+    }
+    assert!(directory.tenant("acme").await.unwrap().is_some());
+    assert_eq!(directory.revision().await.unwrap(), 1);
+    directory.edit(NOW).await.unwrap().commit().await.unwrap();
 }
 
 async fn revisions_are_counted_up_by_commits(place: Place) {

@@ -1,9 +1,10 @@
 //! How nodes come to know what is there, and what has changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate_directory::{
-    Changes, Directory, HeldKey, HeldTenant, HeldUser, Key, Retention, Row, Tenant, Token, User,
+    Changes, Directory, HeldKey, HeldTenant, HeldUser, Key, Position, Retention, Row, Tenant,
+    Token, User,
 };
 
 use crate::places::{
@@ -14,21 +15,31 @@ use crate::places::{
 everywhere!(
     everything_that_nodes_hold_is_loaded,
     changes_tell_what_is_there_now,
-    a_revision_is_never_cut,
+    an_edit_that_fits_is_never_cut,
     what_is_forgotten_is_too_old,
 );
 
 async fn loaded(directory: &Directory) -> (i64, Vec<Row>) {
     let mut rows = Vec::new();
-    let revision = directory.load(|row| rows.push(row)).await.unwrap();
-    (revision, rows)
+    let upto = directory.load(|row| rows.push(row)).await.unwrap();
+    (upto.revision(), rows)
 }
 
-async fn rows(directory: &Directory, after: i64) -> (i64, Vec<Row>) {
-    match directory.changes(after, 1000).await.unwrap() {
-        Changes::Rows { revision, rows } => (revision, rows),
+/// The end of the last edit.
+async fn here(directory: &Directory) -> Position {
+    directory.load(|_| {}).await.unwrap()
+}
+
+async fn next(directory: &Directory, after: &Position, limit: u32) -> (Position, Vec<Row>) {
+    match directory.changes(after, limit).await.unwrap() {
+        Changes::Rows { upto, rows } => (upto, rows),
         Changes::TooOld => panic!("too old"),
     }
+}
+
+async fn rows(directory: &Directory, after: &Position) -> (i64, Vec<Row>) {
+    let (upto, rows) = next(directory, after, 1000).await;
+    (upto.revision(), rows)
 }
 
 async fn everything_that_nodes_hold_is_loaded(place: Place) {
@@ -107,7 +118,8 @@ async fn everything_that_nodes_hold_is_loaded(place: Place) {
     // To one that follows, what was revoked is gone.
     expected.insert(3, Row::Key(hash("k2"), None));
     expected.insert(7, Row::Token("t2".into(), None));
-    assert_eq!(rows(&directory, 0).await, (1, expected));
+    let start = Position::default();
+    assert_eq!(rows(&directory, &start).await, (1, expected));
 }
 
 async fn changes_tell_what_is_there_now(place: Place) {
@@ -116,15 +128,18 @@ async fn changes_tell_what_is_there_now(place: Place) {
     let mut one = edit.put_tenant(tenant("one", None)).await.unwrap();
     edit.put_tenant(tenant("two", None)).await.unwrap();
     edit.commit().await.unwrap();
+    let first = here(&directory).await;
     let mut edit = directory.edit(NOW).await.unwrap();
     one.plan = Some("pro".into());
     edit.put_tenant(one).await.unwrap();
     edit.delete_tenant("two").await.unwrap();
     edit.commit().await.unwrap();
+    let second = here(&directory).await;
     // An edit without changes.
     directory.edit(NOW).await.unwrap().commit().await.unwrap();
+    let third = here(&directory).await;
 
-    let (revision, all) = rows(&directory, 0).await;
+    let (revision, all) = rows(&directory, &Position::default()).await;
     assert_eq!((revision, all.len()), (3, 2));
     let now = HeldTenant {
         plan: Some("pro".into()),
@@ -132,14 +147,13 @@ async fn changes_tell_what_is_there_now(place: Place) {
     };
     assert_eq!(all[0], Row::Tenant("one".into(), Some(now)));
     assert_eq!(all[1], Row::Tenant("two".into(), None));
-    assert_eq!(rows(&directory, 1).await, (3, all));
-    assert_eq!(rows(&directory, 2).await, (3, Vec::new()));
-    assert_eq!(rows(&directory, 3).await, (3, Vec::new()));
-    // The database was put back to an earlier state, or is another one.
-    assert_eq!(directory.changes(4, 10).await.unwrap(), Changes::TooOld);
+    assert_eq!(rows(&directory, &first).await, (3, all));
+    assert_eq!(rows(&directory, &second).await, (3, Vec::new()));
+    let (upto, none) = next(&directory, &third, 10).await;
+    assert_eq!((upto, none), (third, Vec::new()));
 }
 
-async fn a_revision_is_never_cut(place: Place) {
+async fn an_edit_that_fits_is_never_cut(place: Place) {
     let directory = place.open().await;
     for edit in 0..3 {
         let mut open = directory.edit(NOW).await.unwrap();
@@ -150,33 +164,66 @@ async fn a_revision_is_never_cut(place: Place) {
         }
         open.commit().await.unwrap();
     }
-    let changed = async |after, limit| match directory.changes(after, limit).await.unwrap() {
-        Changes::Rows { revision, rows } => (revision, rows.len()),
-        Changes::TooOld => panic!("too old"),
-    };
-    assert_eq!(changed(0, 10).await, (1, 600));
-    assert_eq!(changed(0, 0).await, (1, 600));
-    assert_eq!(changed(1, 600).await, (3, 1200));
-    assert_eq!(changed(1, 599).await, (2, 600));
-    assert_eq!(changed(0, 5000).await, (3, 1800));
+    // The pages of so many rows: which edit is known to its end, and by how many rows.
+    for (limit, pages) in [
+        (5000, vec![(3, 1800)]),
+        (1800, vec![(3, 1800)]),
+        (1799, vec![(2, 1200), (3, 600)]),
+        (600, vec![(1, 600), (2, 600), (3, 600)]),
+        (
+            400,
+            vec![(0, 400), (1, 200), (1, 400), (2, 200), (2, 400), (3, 200)],
+        ),
+    ] {
+        let mut upto = Position::default();
+        for (revision, count) in pages {
+            let (further, rows) = next(&directory, &upto, limit).await;
+            assert_eq!((further.revision(), rows.len()), (revision, count));
+            upto = further;
+        }
+        assert_eq!(upto, here(&directory).await);
+    }
+    let (_, one) = next(&directory, &Position::default(), 0).await;
+    assert_eq!(one.len(), 1);
 }
 
 async fn what_is_forgotten_is_too_old(place: Place) {
     let directory = place.open().await;
+    let mut ends = vec![Position::default()];
     for n in 0..4 {
         let mut edit = directory.edit(NOW + n).await.unwrap();
-        edit.put_user(user(&n.to_string(), "acme")).await.unwrap();
+        for id in ["a", "b"] {
+            let id = format!("{n}{id}");
+            edit.put_user(user(&id, "acme")).await.unwrap();
+        }
         edit.commit().await.unwrap();
+        ends.push(here(&directory).await);
     }
+    // In the midst of the second.
+    let (midst, _) = next(&directory, &ends[1], 1).await;
     let retention = Retention {
         changes_before: NOW + 2,
         ..Retention::default()
     };
-    assert_eq!(directory.prune(&retention).await.unwrap(), 2);
-    assert_eq!(directory.changes(0, 10).await.unwrap(), Changes::TooOld);
-    assert_eq!(directory.changes(1, 10).await.unwrap(), Changes::TooOld);
-    assert_eq!(rows(&directory, 2).await.1.len(), 2);
+    assert!(directory.prune(&retention).await.unwrap() > 0);
+    assert_eq!(directory.prune(&retention).await.unwrap(), 0);
+    for old in &ends[..2] {
+        assert_eq!(directory.changes(old, 10).await.unwrap(), Changes::TooOld);
+    }
+    assert_eq!(rows(&directory, &midst).await.1.len(), 5);
+    assert_eq!(rows(&directory, &ends[2]).await.1.len(), 4);
     assert_eq!(loaded(&directory).await.0, 4);
+    // However old, the last is known.
+    let retention = Retention {
+        changes_before: NOW + 100,
+        ..Retention::default()
+    };
+    directory.prune(&retention).await.unwrap();
+    assert_eq!(
+        directory.changes(&ends[3], 10).await.unwrap(),
+        Changes::TooOld
+    );
+    assert_eq!(rows(&directory, &ends[4]).await, (4, Vec::new()));
 }
 
 mod while_others_write {
@@ -185,7 +232,7 @@ mod while_others_write {
     wherever_shared!(
         a_load_is_of_one_moment,
         loaded_and_followed_is_what_is_there,
-        an_edit_of_very_many_rows_is_too_old_at_once,
+        an_edit_of_very_many_rows_is_followed_page_by_page,
     );
 
     /// Each edit moves one unit from one to the other.
@@ -259,19 +306,12 @@ mod while_others_write {
             Row::Key(hash, None) => _ = held.remove(&hash),
             other => panic!("{other:?}"),
         };
-        let mut revision = directory.load(|row| hold(row, &mut held)).await.unwrap();
-        while revision < EDITS {
-            match directory.changes(revision, 5).await.unwrap() {
-                Changes::Rows {
-                    revision: next,
-                    rows,
-                } => {
-                    assert!(next >= revision);
-                    revision = next;
-                    rows.into_iter().for_each(|row| hold(row, &mut held));
-                }
-                Changes::TooOld => panic!("too old"),
-            }
+        let mut upto = directory.load(|row| hold(row, &mut held)).await.unwrap();
+        while upto.revision() < EDITS {
+            let (further, rows) = next(&directory, &upto, 5).await;
+            assert!(further.revision() >= upto.revision());
+            upto = further;
+            rows.into_iter().for_each(|row| hold(row, &mut held));
         }
         writer.await.unwrap();
         let mut there = BTreeMap::new();
@@ -280,22 +320,40 @@ mod while_others_write {
         assert!(there.len() > 30);
     }
 
-    async fn an_edit_of_very_many_rows_is_too_old_at_once(place: Place) {
+    async fn an_edit_of_very_many_rows_is_followed_page_by_page(place: Place) {
+        const PAGE: usize = 2000;
         let directory = place.open().await;
         place.sql(BULK).await;
         let mut edit = directory.edit(NOW).await.unwrap();
         edit.put_tenant(tenant("bulk", None)).await.unwrap();
         edit.put_key(key("other", "other")).await.unwrap();
         edit.commit().await.unwrap();
+        let mut upto = here(&directory).await;
         let mut edit = directory.edit(NOW).await.unwrap();
         edit.delete_tenant("bulk").await.unwrap();
         edit.commit().await.unwrap();
-        assert_eq!(directory.changes(1, 10).await.unwrap(), Changes::TooOld);
-        let (revision, left) = loaded(&directory).await;
-        assert_eq!((revision, left.len()), (2, 1));
-        let mut edit = directory.edit(NOW).await.unwrap();
-        edit.delete_key("other").await.unwrap();
-        edit.commit().await.unwrap();
-        assert_eq!(rows(&directory, 2).await.1.len(), 1);
+        let mut gone = BTreeSet::new();
+        let mut pages = 0;
+        while upto.revision() < 2 {
+            // What is changed meanwhile comes after it.
+            let mut edit = directory.edit(NOW).await.unwrap();
+            edit.delete_key("other").await.unwrap();
+            edit.commit().await.unwrap();
+            let limit = u32::try_from(PAGE).unwrap();
+            let (further, rows) = next(&directory, &upto, limit).await;
+            assert!(rows.len() <= PAGE);
+            for row in rows {
+                match row {
+                    Row::Key(id, None) | Row::Tenant(id, None) => gone.insert(id),
+                    other => panic!("{other:?}"),
+                };
+            }
+            upto = further;
+            pages += 1;
+        }
+        // The keys, the other key, the tenant.
+        assert_eq!((pages, gone.len()), (11, 20_003));
+        assert!(gone.contains("bulk") && gone.contains(&hash("other")));
+        assert_eq!(loaded(&directory).await.1, Vec::new());
     }
 }

@@ -2,10 +2,17 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod crash;
+mod crowd;
+mod deletes;
 mod edits;
 mod follow;
 mod full;
+mod history;
 mod mirror;
+mod mirror_away;
+mod mirror_busy;
+mod node;
+mod oddities;
 mod open;
 mod outage;
 mod paging;

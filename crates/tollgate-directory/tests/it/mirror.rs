@@ -1,16 +1,12 @@
-//! A node decides by what the directory has, and goes on when it is away.
+//! A node decides by what the directory has.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
-use tollgate_directory::{Allow, Boost, Directory, Edit, Key, Mirror, Tenant, Token, User};
-use tollgate_engine::{Engine, Mode};
-use tollgate_policy::{DirectorySettings, Facts, Rejection, compile};
-use tollgate_store::MemoryStore;
-use tollgate_testkit::clock::ManualClock;
-use tollgate_testkit::postgres::PostgresServer;
+use tokio::time::timeout;
+use tollgate_directory::{Allow, Boost, Edit, Key, Tenant, Token, User};
+use tollgate_policy::{Facts, Rejection};
 
+use crate::node::{Node, OF_FILE, SOON, change, key_of, pro};
 use crate::places::{
     BULK, NOW, Place, allow, boost, everywhere, hash, key, setting, tenant, token, user,
     wherever_shared,
@@ -28,112 +24,6 @@ wherever_shared!(
     a_change_of_another_node_is_decided_by_within_a_second,
     what_is_gone_and_could_not_be_followed_is_forgotten,
 );
-
-const FILE: &[u8] = br#"
-plans:
-  free: { rate_limit: { sustained: { rate: 10, window: day }, scope: user } }
-  pro: { rate_limit: { sustained: { rate: 100, window: day }, scope: user } }
-tenants:
-  of-file: { plan: free }
-keys:
-  - { sha256: "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b", tenant: of-file }
-"#;
-/// What the file's key is the hash of.
-const OF_FILE: &str = "secret";
-/// A bound for machines under load.
-const SOON: Duration = Duration::from_secs(30);
-
-struct Node {
-    engine: Arc<Engine>,
-    clock: Arc<ManualClock>,
-    mirror: Mirror,
-}
-
-fn settings(refuse_stale: bool) -> DirectorySettings {
-    DirectorySettings {
-        url: None,
-        max_stale: Duration::from_secs(600),
-        refuse_stale,
-    }
-}
-
-impl Node {
-    async fn start(directory: &Directory) -> Self {
-        let node = Self::start_with(directory, &settings(false));
-        timeout(SOON, node.mirror.caught_up(0)).await.unwrap();
-        node
-    }
-
-    fn start_with(directory: &Directory, settings: &DirectorySettings) -> Self {
-        let policy = compile(FILE).unwrap().policy;
-        let clock = Arc::new(ManualClock::new());
-        let store = Arc::new(MemoryStore::new(1000));
-        let engine = Arc::new(Engine::new(policy, store, clock.clone()));
-        let mirror = Mirror::start(directory.clone(), engine.clone(), settings);
-        Self {
-            engine,
-            clock,
-            mirror,
-        }
-    }
-
-    /// What a caller with an API key is admitted by: the capacity of the limit shown.
-    async fn limit(&self, secret: &str) -> Result<Option<u32>, Rejection> {
-        let facts = Facts {
-            api_key: Some(secret),
-            ..Facts::default()
-        };
-        self.shown(&facts).await
-    }
-
-    async fn shown(&self, facts: &Facts<'_>) -> Result<Option<u32>, Rejection> {
-        let active = self.engine.active();
-        let decision = self.engine.check(&active, facts, Mode::Peek).await?;
-        assert!(decision.allowed);
-        Ok(decision.shown().map(|status| status.limit.limit.capacity()))
-    }
-
-    fn advance(&self, by: Duration) {
-        self.clock.advance(by);
-    }
-
-    /// Asks again and again.
-    async fn until<T: PartialEq>(&self, ask: impl AsyncFn(&Self) -> T, expected: T) {
-        let asked = async {
-            while ask(self).await != expected {
-                sleep(Duration::from_millis(5)).await;
-            }
-        };
-        timeout(SOON, asked).await.unwrap();
-    }
-}
-
-/// The keys of these tests are the hashes of texts.
-fn key_of(id: &str, secret: &str, tenant: &str) -> Key {
-    Key {
-        hash: sha256(secret),
-        ..key(id, tenant)
-    }
-}
-
-fn sha256(text: &str) -> String {
-    use sha2::Digest;
-    let digest = sha2::Sha256::digest(text.as_bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn pro(id: &str) -> Tenant {
-    Tenant {
-        plan: Some("pro".into()),
-        ..tenant(id, None)
-    }
-}
-
-async fn change(directory: &Directory, work: impl AsyncFnOnce(&mut Edit)) -> i64 {
-    let mut edit = directory.edit(NOW).await.unwrap();
-    work(&mut edit).await;
-    edit.commit().await.unwrap()
-}
 
 async fn everything_is_loaded_and_decided_by(place: Place) {
     let directory = place.open().await;
@@ -561,103 +451,4 @@ async fn what_is_gone_and_could_not_be_followed_is_forgotten(place: Place) {
     let active = node.engine.active();
     assert!(active.policy().tenant("acme").is_none());
     assert!(active.policy().tenant("stays").is_some());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_goes_away_changes_no_decision() {
-    let server = PostgresServer::start();
-    let directory = Directory::open(&server.database().parse().unwrap())
-        .await
-        .unwrap();
-    change(&directory, async |edit| {
-        edit.put_tenant(pro("acme")).await.unwrap();
-        edit.put_key(key_of("k1", "one", "acme")).await.unwrap();
-    })
-    .await;
-    let serving = Node::start(&directory).await;
-    let refusing = Node::start_with(&directory, &settings(true));
-    timeout(SOON, refusing.mirror.caught_up(1)).await.unwrap();
-    server.kill();
-    for node in [&serving, &refusing] {
-        node.until(async |node| node.mirror.health().connected, false)
-            .await;
-        let health = node.mirror.health();
-        assert!(health.error.is_some() && health.loaded && !health.stale);
-        assert_eq!(node.limit("one").await, Ok(Some(100)));
-        // Longer than it may be.
-        node.advance(Duration::from_secs(700));
-        assert!(node.mirror.health().stale);
-    }
-    let refused = Err(Rejection::Unverifiable);
-    refusing
-        .until(async |node| node.limit("one").await, refused)
-        .await;
-    assert_eq!(refusing.limit(OF_FILE).await, Ok(Some(10)));
-    assert_eq!(serving.limit("one").await, Ok(Some(100)));
-    // Told otherwise, it goes by that.
-    refusing.mirror.configure(&settings(false));
-    refusing
-        .until(async |node| node.limit("one").await, Ok(Some(100)))
-        .await;
-    refusing.mirror.configure(&settings(true));
-
-    server.restart();
-    for node in [&serving, &refusing] {
-        node.until(async |node| node.mirror.health().connected, true)
-            .await;
-        let health = node.mirror.health();
-        assert!(health.error.is_none() && !health.stale, "{health:?}");
-        node.until(async |node| node.limit("one").await, Ok(Some(100)))
-            .await;
-    }
-    let revision = change(&directory, async |edit| {
-        edit.delete_key("k1").await.unwrap();
-    })
-    .await;
-    for node in [&serving, &refusing] {
-        timeout(SOON, node.mirror.caught_up(revision))
-            .await
-            .unwrap();
-        assert_eq!(node.limit("one").await, Err(Rejection::UnknownKey));
-    }
-}
-
-/// The database is stopped, and what ends by time ends all the same.
-#[tokio::test(flavor = "multi_thread")]
-async fn boosts_end_while_the_database_does_not_answer() {
-    let server = PostgresServer::start();
-    let directory = Directory::open(&server.database().parse().unwrap())
-        .await
-        .unwrap();
-    change(&directory, async |edit| {
-        edit.put_boost(boost("b1", "tenant", "of-file"))
-            .await
-            .unwrap();
-    })
-    .await;
-    let node = Node::start(&directory).await;
-    assert_eq!(node.limit(OF_FILE).await, Ok(Some(20)));
-    server.stop();
-    node.advance(Duration::from_secs(60));
-    node.until(async |node| node.limit(OF_FILE).await, Ok(Some(10)))
-        .await;
-    server.cont();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn it_ends_when_nobody_has_it() {
-    let directory = Place::memory().open().await;
-    let node = Node::start(&directory).await;
-    let engine = Arc::downgrade(&node.engine);
-    let other = node.mirror.clone();
-    drop(node);
-    sleep(Duration::from_millis(20)).await;
-    assert!(engine.upgrade().is_some());
-    drop(other);
-    let gone = async {
-        while engine.upgrade().is_some() {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(SOON, gone).await.unwrap();
 }

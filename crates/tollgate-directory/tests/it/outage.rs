@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use tollgate_directory::{AuditEvent, Directory, DirectoryError, Page, Retention, Row, UsageRow};
+use tollgate_directory::{
+    AuditEvent, Directory, DirectoryError, Page, Position, Retention, Row, UsageRow,
+};
 use tollgate_testkit::fault::FaultProxy;
 use tollgate_testkit::postgres::{PASSWORD, PostgresServer};
 
@@ -37,6 +39,7 @@ async fn is_unavailable(directory: &Directory) {
             other => panic!("{other:?}"),
         }
     }
+    let start = Position::default();
     let (page, retention) = (Page::default(), Retention::default());
     let (events, rows) = ([AuditEvent::default()], [UsageRow::default()]);
     let uses = [([0; 32], NOW)];
@@ -46,7 +49,7 @@ async fn is_unavailable(directory: &Directory) {
         check(directory.tenants(None, &page)),
         check(directory.revision()),
         check(directory.load(|_: Row| {})),
-        check(directory.changes(0, 10)),
+        check(directory.changes(&start, 10)),
         check(directory.add_audit(&events)),
         check(directory.add_usage(&rows)),
         check(directory.touch_keys(&uses)),

@@ -1,8 +1,8 @@
 //! Audit, usage, last uses: added in batches, found again, forgotten.
 
 use tollgate_directory::{
-    AuditEvent, AuditFilter, Batch, Boost, Directory, Granularity, Page, Remembered, Retention,
-    UsageFilter, UsageRow,
+    AuditEvent, AuditFilter, Batch, Boost, Directory, Granularity, Page, Position, Remembered,
+    Retention, UsageFilter, UsageRow,
 };
 
 use crate::places::{NOW, Place, boost, everywhere, hash, key};
@@ -415,8 +415,8 @@ async fn what_is_old_is_forgotten(place: Place) {
         changes_before: NOW,
     };
     let removed = directory.prune(&retention).await.unwrap();
-    // Events, uses, roll-ups, answers, boosts, and what was changed up to the last old edit.
-    assert_eq!(removed, 10_500 + 1 + 3 + 1 + 1 + 3);
+    // Events, uses, roll-ups, answers, boosts, and what was changed before the last old edit, with the edits.
+    assert_eq!(removed, 10_500 + 1 + 3 + 1 + 1 + 2 + 2);
     assert_eq!(directory.prune(&retention).await.unwrap(), 0);
     let left = trail(&directory, &AuditFilter::default(), 10).await;
     assert!(left.len() == 1 && left[0].event == "young");
@@ -435,7 +435,7 @@ async fn what_is_old_is_forgotten(place: Place) {
     // The log goes, the keys stay.
     assert!(directory.key("old").await.unwrap().is_some());
     assert_eq!(
-        directory.changes(0, 10).await.unwrap(),
+        directory.changes(&Position::default(), 10).await.unwrap(),
         tollgate_directory::Changes::TooOld
     );
 }

@@ -99,12 +99,6 @@ fn read_token(file: &PathBuf) -> anyhow::Result<String> {
     }
 }
 
-impl VersionArg {
-    pub(super) fn tag(&self) -> Option<&str> {
-        self.if_match.as_deref()
-    }
-}
-
 impl Door {
     fn client(&self) -> Client<'_> {
         Client {
@@ -127,14 +121,14 @@ impl Door {
         target: &str,
         body: &Value,
         once: &OnceArg,
-        version: Option<&VersionArg>,
+        tag: Option<&str>,
     ) -> anyhow::Result<Answer> {
         let key = match &once.idempotency_key {
             Some(key) => key.clone(),
             None => random_key()?,
         };
         let mut headers = vec![(ONCE, key.clone())];
-        if let Some(tag) = version.and_then(VersionArg::tag) {
+        if let Some(tag) = tag {
             headers.push((IF_MATCH, tag.to_owned()));
         }
         let question = Question {
@@ -151,32 +145,43 @@ impl Door {
         }
     }
 
+    /// The version that a change of what is at a path is meant for: as given, or the one that is there now. If
+    /// that cannot be seen, why.
+    pub(super) fn tag(
+        &self,
+        path: &str,
+        version: &VersionArg,
+    ) -> anyhow::Result<Result<String, Answer>> {
+        if let Some(tag) = &version.if_match {
+            return Ok(Ok(tag.clone()));
+        }
+        let current = self.read(path)?;
+        if !current.status.is_success() {
+            return Ok(Err(current));
+        }
+        let tag = current.headers.get(ETAG);
+        // What has none is of the file. The server says where it is written.
+        let tag = tag.and_then(|tag| tag.to_str().ok());
+        Ok(Ok(tag.unwrap_or("*").to_owned()))
+    }
+
     /// Changes or removes what is at a path, if nobody else does so meanwhile: what is there is looked at first,
-    /// unless the version is given.
+    /// unless the version is given. `end` is the rest of the path, or the query.
     pub(super) fn change(
         &self,
         method: Method,
         path: &str,
-        query: &str,
+        end: &str,
         body: Option<&Value>,
         version: &VersionArg,
     ) -> anyhow::Result<Answer> {
-        let tag = match version.tag() {
-            Some(tag) => tag.to_owned(),
-            None => {
-                let current = self.read(path)?;
-                if !current.status.is_success() {
-                    return Ok(current);
-                }
-                let tag = current.headers.get(ETAG);
-                // What has none is of the file. The server says where it is written.
-                let tag = tag.and_then(|tag| tag.to_str().ok());
-                tag.unwrap_or("*").to_owned()
-            }
+        let tag = match self.tag(path, version)? {
+            Ok(tag) => tag,
+            Err(refusal) => return Ok(refusal),
         };
         self.ask(&Question {
             method,
-            target: format!("{path}{query}"),
+            target: format!("{path}{end}"),
             headers: vec![(IF_MATCH, tag)],
             body: body
                 .map(serde_json::to_vec)

@@ -4,10 +4,9 @@ use anyhow::bail;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use http::Method;
-use http::header::IF_MATCH;
 use serde_json::{Map, Value, json};
 
-use super::client::{Answer, Question};
+use super::client::Answer;
 use super::door::{Door, DoorArgs, OnceArg, VersionArg, code, path};
 use super::list::{LimitArg, List};
 use super::table::{Table, cell, moment, record};
@@ -243,12 +242,23 @@ impl Keys {
                 version,
                 once,
             } => {
-                let target = format!("{}/rotate", key.path()?);
+                let path = key.path()?;
+                let tag = match door.tag(&path, version)? {
+                    Ok(tag) => tag,
+                    Err(refusal) => return door.show(&refusal, in_words),
+                };
+                let target = format!("{path}/rotate");
                 let body = json!({ "overlap": overlap.text });
-                let said = door.create(&target, &body, once, Some(version))?;
+                let said = door.create(&target, &body, once, Some(&tag))?;
                 return secret.show(&door, &said);
             }
-            Action::Revoke { key, version } => return revoke(&door, key, version),
+            Action::Revoke { key, version } => {
+                let said = door.change(Method::POST, &key.path()?, "/revoke", None, version)?;
+                return door.show(&said, |key| {
+                    let (id, at) = (cell(&key["id"]), moment(&key["revoked_at"]));
+                    format!("revoked key {id} at {at}")
+                });
+            }
         };
         door.show(&said, in_words)
     }
@@ -278,21 +288,6 @@ impl SecretArg {
         }
         Ok(code(said.status))
     }
-}
-
-/// Whatever its version, unless one is given: there may be no time to look first.
-fn revoke(door: &Door, key: &KeyArg, version: &VersionArg) -> anyhow::Result<ExitCode> {
-    let tag = version.tag().map(|tag| (IF_MATCH, tag.to_owned()));
-    let said = door.ask(&Question {
-        method: Method::POST,
-        target: format!("{}/revoke", key.path()?),
-        headers: tag.into_iter().collect(),
-        body: Vec::new(),
-    })?;
-    door.show(&said, |key| {
-        let (id, at) = (cell(&key["id"]), moment(&key["revoked_at"]));
-        format!("revoked key {id} at {at}")
-    })
 }
 
 fn list(

@@ -25,7 +25,7 @@ use tollgate_core::Timestamp;
 use tollgate_directory::{AuditEvent, Directory};
 use tollgate_engine::{Clock, Decision, Engine, Observer};
 use tollgate_gateway::UpstreamFailed;
-use tollgate_policy::{AuditSettings, Policy, Request, UsageSettings};
+use tollgate_policy::{AuditSettings, Identifier, Policy, Request, UsageSettings};
 
 use audit::Audit;
 use refusals::Refusals;
@@ -105,6 +105,11 @@ impl Records {
     /// Writes an event to the log that was written to the directory already, with the change that it is of.
     pub(crate) fn line(&self, event: &AuditEvent) {
         self.0.audit.line(&self.signed(event.clone()));
+    }
+
+    /// Somebody has tried a wrong token at the admin door.
+    pub(crate) fn wrong_token(&self, identifier: Identifier<'_>, at: Timestamp) {
+        self.0.refusals.wrong_token(identifier, at);
     }
 
     /// What is missing.

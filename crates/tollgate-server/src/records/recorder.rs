@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tollgate_directory::{AuditEvent, Batch, Directory, DirectoryError, Retention};
 use tollgate_engine::Clock;
@@ -71,16 +72,23 @@ impl Recorder {
         let mut write = every(self.usage.interval);
         let mut collect = every(self.audit.interval);
         let mut prune = every(PRUNE_EVERY);
+        // Apart: while very much is removed, what happens is taken and written all the same.
+        let mut pruning = JoinSet::new();
         loop {
             tokio::select! {
                 // Also when nobody is left to stop it.
                 _ = stopping.changed() => break,
                 _ = write.tick() => self.gather(),
                 _ = collect.tick() => self.collect_refusals(),
-                _ = prune.tick() => self.prune().await,
+                _ = prune.tick(), if pruning.is_empty() => {
+                    pruning.spawn(self.prune());
+                }
+                _ = pruning.join_next(), if !pruning.is_empty() => {}
             }
             while !has_to_stop(&stopping) && self.write().await {}
         }
+        // What is left of it is removed the next time.
+        pruning.shutdown().await;
         self.finish().await;
     }
 
@@ -201,7 +209,7 @@ impl Recorder {
     }
 
     /// Has the directory forget what is too old.
-    async fn prune(&self) {
+    fn prune(&self) -> impl Future<Output = ()> + use<> {
         let now_ms = calendar(&*self.clock).as_micros() / 1000;
         let before = |age: Duration| {
             let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
@@ -215,8 +223,11 @@ impl Recorder {
             idempotency_before: before(REMEMBERED),
             changes_before: before(REMEMBERED),
         };
-        if let Err(error) = self.directory.prune(&retention).await {
-            warn!("old records cannot be removed: {error}");
+        let directory = self.directory.clone();
+        async move {
+            if let Err(error) = directory.prune(&retention).await {
+                warn!("old records cannot be removed: {error}");
+            }
         }
     }
 

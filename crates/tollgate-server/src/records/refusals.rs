@@ -18,6 +18,7 @@ const MAX_EVENTS: usize = 10_000;
 /// Whom that event is about.
 const OTHERS: &str = "(others)";
 const EXCEEDED: &str = "rate_limit_exceeded";
+const WRONG_TOKEN: &str = "admin_wrong_token";
 const WINDOW_EXCEEDED: &str = "sliding_window_limit_exceeded";
 
 /// What was refused since somebody asked.
@@ -88,6 +89,24 @@ impl Refusals {
         });
         if !known {
             self.add_others(1, decision.at.as_micros());
+        }
+    }
+
+    /// An address has tried a wrong token of the admin door.
+    pub(super) fn wrong_token(&self, identifier: Identifier<'_>, at: Timestamp) {
+        let whom = Whom {
+            identifier,
+            severity: Severity::Critical,
+            event: WRONG_TOKEN,
+            limit: Cow::Borrowed(""),
+            scope: Cow::Borrowed(""),
+            route: Cow::Borrowed(""),
+        };
+        let known = self
+            .callers
+            .change(&whom, |refused| refused.add(1, at, None));
+        if !known {
+            self.add_others(1, at.as_micros());
         }
     }
 

@@ -360,3 +360,42 @@ impl Drop for Log {
         let _ = fs::remove_file(&self.0);
     }
 }
+
+/// Very much is removed, and neither what happens meanwhile nor the end of the process waits for it.
+#[tokio::test]
+async fn what_is_old_holds_nobody_up() {
+    const OLD: i64 = 40_000;
+    let scene = Scene::new(AccessLog::Off).await;
+    let old = |at| AuditEvent {
+        at,
+        ..AuditEvent::default()
+    };
+    let events: Vec<_> = (0..OLD).map(old).collect();
+    scene.directory.add_audit(&events).await.unwrap();
+    let is_left = async |until| {
+        let filter = AuditFilter {
+            until_ms: Some(until),
+            ..AuditFilter::default()
+        };
+        let page = Page {
+            after: None,
+            limit: 1,
+        };
+        let listed = scene.directory.audit(&filter, &page).await.unwrap();
+        !listed.items.is_empty()
+    };
+    assert!(scene.ask(by("ann", "/a/1")).await);
+    let (stop, stopping) = watch::channel(false);
+    let running = tokio::spawn(scene.recorder.run(stopping));
+    // The oldest go first.
+    while is_left(1).await {
+        tokio::task::yield_now().await;
+    }
+    stop.send(true).unwrap();
+    running.await.unwrap();
+    assert!(is_left(OLD).await);
+    assert_eq!(
+        usage(&scene.directory, Granularity::Minute).await,
+        ["0 [acme] [p] [/a/**] 1 0 2 0"]
+    );
+}

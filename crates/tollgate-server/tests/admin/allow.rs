@@ -1,8 +1,11 @@
 //! The allow-list.
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
-use crate::desk::{Desk, ok, refused, served};
+use crate::desk::{Desk, ok, refused, served, tag};
+use crate::served::until;
+use crate::tenants::moment;
 
 #[test]
 fn whoever_is_on_it_is_never_limited() {
@@ -22,7 +25,7 @@ fn whoever_is_on_it_is_never_limited() {
         409,
         "exists",
     );
-    ok(&desk.delete(&target, "\"1\""), 200);
+    ok(&desk.delete(&target, &tag(&made)), 200);
     let (_, decision) = client.check(json!({ "user": "root", "tenant": "partner" }));
     assert_ne!(decision["action"], "bypass", "{decision}");
     for event in ["rate_limit_whitelist_added", "rate_limit_whitelist_removed"] {
@@ -82,4 +85,54 @@ fn the_files_entries_are_shown_and_stay() {
     let problem = refused(&desk.post("allow", &same), 409, "read_only");
     assert_eq!(problem["place"], "allow[0]");
     refused(&desk.delete("allow/allow%5B9%5D", "*"), 404, "not_found");
+}
+
+#[test]
+fn a_key_that_is_revoked_is_off_the_list() {
+    let served = served();
+    let desk = Desk::of(&served);
+    let check = |key: &Value| served.client().check(json!({ "api_key": key["secret"] })).0;
+    for (method, end) in [("POST", "/revoke"), ("DELETE", "")] {
+        let key = desk.made("keys", &json!({ "tenant": "partner" }));
+        let entry = desk.made("allow", &json!({ "key_id": key["id"], "reason": "r" }));
+        assert_eq!(check(&key), 200);
+        let target = format!("keys/{}{end}", key["id"].as_str().unwrap());
+        let version = tag(&key);
+        let revoked = desk.ask(method, &target, &[("if-match", &version)], &Value::Null);
+        assert!(ok(&revoked, 200)["revoked_at"].is_string());
+        assert_eq!(check(&key), 401, "{method}");
+        let target = format!("allow/{}", entry["id"].as_str().unwrap());
+        refused(&desk.get(&target), 404, "not_found");
+        let removed = desk.shown("audit?event=rate_limit_whitelist_removed&limit=1");
+        let of_key = format!("api_key:{}", entry["value"].as_str().unwrap());
+        assert_eq!(removed["items"][0]["identifier"], json!(of_key));
+        assert_eq!(removed["items"][0]["actor"], "admin");
+    }
+}
+
+#[test]
+fn a_key_that_is_none_any_more_is_not_put_on_it() {
+    let served = served();
+    let desk = Desk::of(&served);
+    let hash = |key: &Value| -> String {
+        let digest = Sha256::digest(key["secret"].as_str().unwrap().as_bytes());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let ends = moment(served.clock.unix_secs() + 60);
+    let ended = desk.made("keys", &json!({ "tenant": "partner", "expires_at": ends }));
+    let revoked = desk.made("keys", &json!({ "tenant": "partner" }));
+    let target = format!("keys/{}", revoked["id"].as_str().unwrap());
+    ok(&desk.delete(&target, "*"), 200);
+    served.advance_secs(61);
+    for (key, reason) in [(&revoked, "revoked"), (&ended, "expired")] {
+        for entry in [
+            json!({ "key_id": key["id"], "reason": "again" }),
+            json!({ "api_key_sha256": hash(key), "reason": "again" }),
+        ] {
+            refused(&desk.post("allow", &entry), 409, reason);
+        }
+        until(reason, || {
+            served.client().check(json!({ "api_key": key["secret"] })).0 == 401
+        });
+    }
 }

@@ -1,9 +1,11 @@
 //! The audit trail of changes.
 
 use serde_json::json;
+use tollgate_testkit::redis::RedisServer;
 
-use crate::desk::{Desk, ok, served};
+use crate::desk::{CONFIG, Desk, ok, refused, served, with};
 use crate::served::until;
+use crate::tenants::moment;
 
 #[test]
 fn who_did_what_from_where() {
@@ -81,4 +83,70 @@ fn buckets_that_were_touched_are_told() {
             "{wrong}"
         );
     }
+}
+
+#[test]
+fn two_who_may_act_have_two_names() {
+    let served = served();
+    let desk = Desk::of(&served);
+    let ends = moment(served.clock.unix_secs() + 60);
+    let new = json!({ "name": "ci", "role": "operate", "expires_at": ends });
+    let first = desk.made("tokens", &new);
+    let same = json!({ "name": "ci", "role": "admin" });
+    let problem = refused(&desk.post("tokens", &same), 409, "exists");
+    assert!(
+        problem["detail"]
+            .to_string()
+            .contains(first["id"].as_str().unwrap()),
+        "{problem}"
+    );
+    desk.made("tokens", &json!({ "name": "CI", "role": "read" }));
+    // The name of one that is over is free again.
+    served.advance_secs(61);
+    let second = desk.made("tokens", &same);
+    refused(&desk.post("tokens", &same), 409, "exists");
+    let target = format!("tokens/{}", second["id"].as_str().unwrap());
+    ok(&desk.delete(&target, "*"), 200);
+    desk.made("tokens", &same);
+}
+
+/// Nobody knows whether they were made full. That somebody wanted them to be is known.
+#[test]
+fn buckets_that_may_have_been_touched_are_told_too() {
+    let redis = RedisServer::start();
+    let served = with(CONFIG, |options| {
+        options.redis = Some(redis.url().parse().unwrap());
+    });
+    let desk = Desk::of(&served);
+    let facts = json!({ "tenant": "partner", "plan": "free" });
+    let is_told = |event: &str, outcome: &str| {
+        let events = desk.shown(&format!("audit?event={event}"));
+        let events = events["items"].as_array().unwrap();
+        events.iter().any(|event| {
+            let key = event["after"]["key"].as_str().unwrap();
+            event["after"]["outcome"] == outcome
+                && event["actor"] == "admin"
+                && event["identifier"] == json!(format!("bucket:{key}"))
+        })
+    };
+    let reset = json!({ "facts": facts });
+    let grant = json!({ "facts": facts, "limit": "plan:free", "tokens": 3 });
+    let deeds = [
+        ("buckets/reset", &reset, "buckets_reset"),
+        ("buckets/grant", &grant, "buckets_granted"),
+    ];
+    for (target, body, event) in deeds {
+        until("Redis does it", || desk.post(target, body).status == 200);
+        until(event, || is_told(event, "done"));
+    }
+    redis.kill();
+    for (target, body, event) in deeds {
+        until("the loss is noticed", || {
+            desk.post(target, body).status == 503
+        });
+        until(event, || is_told(event, "unknown"));
+    }
+    let unknown = desk.shown("audit?event=buckets_granted&limit=1");
+    assert_eq!(unknown["items"][0]["severity"], "warning", "{unknown}");
+    assert_eq!(unknown["items"][0]["after"]["tokens"], 3);
 }

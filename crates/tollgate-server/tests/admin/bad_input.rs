@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, TOKEN, ok, refused, send, served};
+use crate::desk::{Desk, TOKEN, ok, refused, send, served, tag};
 
 #[test]
 fn faults_have_their_place() {
@@ -117,9 +117,12 @@ fn names_of_any_characters_are_found() {
         ("?#&", "%3F%23%26"),
         ("a+b", "a+b"),
     ] {
-        desk.made("tenants", &json!({ "id": id }));
+        let made = desk.made("tenants", &json!({ "id": id }));
         assert_eq!(desk.shown(&format!("tenants/{encoded}"))["id"], id);
-        ok(&desk.delete(&format!("tenants/{encoded}"), "\"1\""), 200);
+        ok(
+            &desk.delete(&format!("tenants/{encoded}"), &tag(&made)),
+            200,
+        );
     }
     for odd in ["%FF", "%00", "%0a"] {
         let answer = desk.get(&format!("tenants/{odd}"));

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::desk::{Desk, ok, per_minute, refused, served};
+use crate::desk::{Desk, ok, per_minute, refused, served, tag};
 use crate::served::until;
 
 #[test]
@@ -33,7 +33,7 @@ fn a_boost_holds_until_its_end() {
     let made = desk.made("boosts", &boost);
     assert_eq!(rate(), 250);
     let target = format!("boosts/{}", made["id"].as_str().unwrap());
-    ok(&desk.delete(&target, "\"1\""), 200);
+    ok(&desk.delete(&target, &tag(&made)), 200);
     assert_eq!(rate(), 100);
     refused(&desk.get(&target), 404, "not_found");
 }

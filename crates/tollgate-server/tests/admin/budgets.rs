@@ -1,8 +1,10 @@
 //! Budgets, with the arithmetic in the answer.
 
 use serde_json::{Value, json};
+use tollgate_policy::DirectoryUrl;
 
-use crate::desk::{Desk, ok, per_minute, refused, served};
+use crate::desk::{CONFIG, Desk, ok, per_minute, refused, served, with};
+use crate::served::Folder;
 
 fn numbers(value: &Value) -> [f64; 4] {
     ["sum", "budget", "ratio", "free"].map(|name| value[name].as_f64().unwrap())
@@ -114,4 +116,47 @@ fn children_of_the_file_count_too() {
     assert_eq!(numbers(&problem), [5001.0, 5000.0, 1.0, 0.0]);
     // One without a limit takes nothing of it.
     desk.made("tenants", &json!({ "id": "z", "parent": "partner" }));
+}
+
+#[test]
+fn who_gives_no_less_is_not_refused_for_what_was_given_before() {
+    let folder = Folder::new();
+    let file = folder.0.join("directory.db");
+    let serve = |config: &str| {
+        with(config, |options| {
+            options.directory = Some(DirectoryUrl::Sqlite(file.clone()));
+        })
+    };
+    {
+        let served = serve(CONFIG);
+        let desk = Desk::of(&served);
+        desk.made("tenants", &parent("p", 100, 1.0));
+        desk.made("tenants", &child("a", "p", 60));
+        desk.made("tenants", &child("b", "p", 40));
+    }
+    {
+        // While the file has one of them elsewhere, the other is given what it had.
+        let config = CONFIG.replace("\ntenants:\n", "\ntenants:\n  b: {}\n");
+        let served = serve(&config);
+        let desk = Desk::of(&served);
+        let more = json!({ "rate_limit": per_minute(100) });
+        ok(&desk.patch("tenants/a", "*", &more), 200);
+    }
+    let served = serve(CONFIG);
+    let desk = Desk::of(&served);
+    let given = numbers(&desk.shown("tenants/p")["budget"]);
+    assert_eq!(given[..2], [140.0, 100.0]);
+    for (patch, status) in [
+        (json!({ "attributes": { "since": 2020 } }), 200),
+        (
+            json!({ "rate_limit": { "sustained": { "rate": 6000 } } }),
+            200,
+        ),
+        (json!({ "rate_limit": { "budget": { "total": 120 } } }), 200),
+        (json!({ "rate_limit": { "budget": { "total": 119 } } }), 409),
+        (json!({ "rate_limit": { "budget": { "total": 140 } } }), 200),
+    ] {
+        let answer = desk.patch("tenants/p", "*", &patch);
+        assert_eq!(answer.status, status, "{patch}: {}", answer.text());
+    }
 }

@@ -93,6 +93,11 @@ impl<'a> Desk<'a> {
         self.ask("POST", target, &[], body)
     }
 
+    /// Does something to what is there.
+    pub(crate) fn act(&self, target: &str, version: &str, body: &Value) -> Response {
+        self.ask("POST", target, &[("if-match", version)], body)
+    }
+
     pub(crate) fn patch(&self, target: &str, version: &str, body: &Value) -> Response {
         self.ask("PATCH", target, &[("if-match", version)], body)
     }
@@ -131,6 +136,11 @@ pub(crate) fn ok(response: &Response, status: u16) -> Value {
     assert_eq!(response.status, status, "{}", response.text());
     assert_eq!(response.header("cache-control"), Some("no-store"));
     json(response)
+}
+
+/// The `ETag` of what is shown.
+pub(crate) fn tag(shown: &Value) -> String {
+    format!("\"{}\"", shown["version"].as_i64().unwrap())
 }
 
 /// A problem of this status and reason.

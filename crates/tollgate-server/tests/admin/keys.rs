@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, ok, refused, served};
+use crate::desk::{Desk, ok, refused, served, tag};
 use crate::served::Served;
 use crate::tenants::moment;
 
@@ -27,7 +27,7 @@ fn a_key_is_live_when_it_is_answered_and_dead_when_it_is_revoked() {
     let shown = desk.shown(&target);
     assert_eq!(shown["secret"], Value::Null);
     assert!(!shown.to_string().contains(&key));
-    let revoked = ok(&desk.delete(&target, "\"1\""), 200);
+    let revoked = ok(&desk.delete(&target, &tag(&made)), 200);
     assert!(revoked["revoked_at"].is_string());
     assert_eq!(status(&served, &key), 401);
     refused(
@@ -36,7 +36,7 @@ fn a_key_is_live_when_it_is_answered_and_dead_when_it_is_revoked() {
         "revoked",
     );
     refused(
-        &desk.post(&format!("{target}/rotate"), &json!({})),
+        &desk.act(&format!("{target}/rotate"), "*", &json!({})),
         409,
         "revoked",
     );
@@ -44,7 +44,8 @@ fn a_key_is_live_when_it_is_answered_and_dead_when_it_is_revoked() {
     let all = desk.shown("keys?revoked=true");
     assert_eq!(all["items"].as_array().unwrap().len(), 1);
     // Again, it is as it was.
-    ok(&desk.post(&format!("{target}/revoke"), &Value::Null), 200);
+    let again = desk.act(&format!("{target}/revoke"), &tag(&revoked), &Value::Null);
+    assert_eq!(ok(&again, 200)["revoked_at"], revoked["revoked_at"]);
 }
 
 #[test]
@@ -69,7 +70,10 @@ fn a_replaced_key_overlaps_with_the_new_one() {
     let desk = Desk::of(&served);
     let old = desk.made("keys", &json!({ "tenant": "partner", "plan": "pro" }));
     let target = format!("keys/{}/rotate", old["id"].as_str().unwrap());
-    let new = ok(&desk.post(&target, &json!({ "overlap": "1h" })), 201);
+    let new = ok(
+        &desk.act(&target, &tag(&old), &json!({ "overlap": "1h" })),
+        201,
+    );
     assert_eq!(new["replaces"], old["id"]);
     assert_eq!(
         (&new["tenant"], &new["plan"]),
@@ -87,7 +91,7 @@ fn a_replaced_key_overlaps_with_the_new_one() {
         status(&served, &secret(&old)) == 401
     });
     assert_eq!(status(&served, &secret(&new)), 200);
-    let problem = desk.post(&target, &json!({ "overlap": "400d" }));
+    let problem = desk.act(&target, "*", &json!({ "overlap": "400d" }));
     refused(&problem, 422, "invalid");
 }
 
@@ -109,7 +113,11 @@ fn a_key_belongs_to_somebody_who_is_there() {
     let made = desk.made("keys", &json!({ "tenant": "partner" }));
     let target = format!("keys/{}", made["id"].as_str().unwrap());
     let changed = ok(
-        &desk.patch(&target, "\"1\"", &json!({ "plan": "free", "name": "n" })),
+        &desk.patch(
+            &target,
+            &tag(&made),
+            &json!({ "plan": "free", "name": "n" }),
+        ),
         200,
     );
     assert_eq!(
@@ -148,8 +156,8 @@ fn keys_of_the_file_are_shown_and_stay() {
     for answer in [
         desk.patch("keys/sha256:abababababab", "*", &json!({ "plan": "pro" })),
         desk.delete("keys/sha256:abababababab", "*"),
-        desk.post("keys/sha256:abababababab/rotate", &json!({})),
-        desk.post("keys/sha256:abababababab/revoke", &Value::Null),
+        desk.act("keys/sha256:abababababab/rotate", "*", &json!({})),
+        desk.act("keys/sha256:abababababab/revoke", "*", &Value::Null),
     ] {
         refused(&answer, 409, "read_only");
     }

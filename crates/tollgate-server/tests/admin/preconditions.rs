@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, ok, refused, served};
+use crate::desk::{Desk, ok, refused, served, tag};
 
 #[test]
 fn nobody_overwrites_what_they_have_not_seen() {
@@ -26,24 +26,34 @@ fn nobody_overwrites_what_they_have_not_seen() {
         (format!("boosts/{boost}"), None),
         (format!("tokens/{token}"), None),
     ] {
-        assert_eq!(desk.get(&target).header("etag"), Some("\"1\""), "{target}");
-        let requests = patch.into_iter().map(|patch| ("PATCH", patch));
-        for (method, body) in requests.chain([("DELETE", Value::Null)]) {
+        let version = desk.shown(&target)["version"].clone();
+        let tag = format!("\"{version}\"");
+        assert_eq!(desk.get(&target).header("etag"), Some(&*tag), "{target}");
+        let mut requests = vec![("DELETE", target.clone(), Value::Null)];
+        requests.extend(patch.map(|patch| ("PATCH", target.clone(), patch)));
+        if target.starts_with("keys/") {
+            requests.push(("POST", format!("{target}/rotate"), json!({})));
+            requests.push(("POST", format!("{target}/revoke"), Value::Null));
+        }
+        for (method, target, body) in requests {
             let ask = |headers: &[(&str, &str)]| desk.ask(method, &target, headers, &body);
             refused(&ask(&[]), 428, "precondition_required");
-            for stale in ["\"0\"", "\"7\"", "W/\"1\"", "\"x\"", "\"7\", \"8\""] {
+            let weak = format!("W/{tag}");
+            for stale in ["\"0\"", "\"700\"", &weak, "\"x\"", "\"700\", \"800\""] {
                 let answer = ask(&[("if-match", stale)]);
                 let problem = refused(&answer, 412, "stale");
-                assert_eq!(problem["version"], 1, "{method} {target}");
-                assert_eq!(answer.header("etag"), Some("\"1\""));
+                assert_eq!(problem["version"], version, "{method} {target}");
+                assert_eq!(answer.header("etag"), Some(&*tag));
             }
             assert_eq!(ask(&[("if-match", "1")]).status, 400);
         }
-        assert_eq!(desk.get(&target).header("etag"), Some("\"1\""), "{target}");
+        assert_eq!(desk.get(&target).header("etag"), Some(&*tag), "{target}");
     }
     let patch = json!({ "plan": "free" });
-    ok(&desk.patch("tenants/t", "\"7\", \"1\"", &patch), 200);
-    refused(&desk.patch("tenants/t", "\"1\"", &patch), 412, "stale");
+    let tag = tag(&desk.shown("tenants/t"));
+    let either = format!("\"700\", {tag}");
+    ok(&desk.patch("tenants/t", &either, &patch), 200);
+    refused(&desk.patch("tenants/t", &tag, &patch), 412, "stale");
     ok(&desk.patch("tenants/t", "*", &patch), 200);
     refused(&desk.patch("tenants/none", "*", &patch), 404, "not_found");
 }

@@ -271,6 +271,21 @@ fn what_was_done_is_not_done_twice_when_an_answer_is_lost() {
 }
 
 #[test]
+fn a_key_is_looked_at_before_it_is_replaced_or_revoked() {
+    let office = Office::open();
+    office.ok(&["tenants", "create", "acme"]);
+    let key = office.json(&["keys", "create", "--tenant", "acme"]);
+    let id = key["id"].as_str().unwrap();
+    for action in ["rotate", "revoke"] {
+        let tag = format!("\"{}\"", office.json(&["keys", "show", id])["version"]);
+        let relay = Relay::open(office.process.admin, |_| true);
+        let said = run_at(relay.address, &["keys", action, id]);
+        assert_eq!(said.code, Some(0), "{action}: {}", said.err);
+        assert_eq!(relay.header("if-match"), [None, Some(tag)], "{action}");
+    }
+}
+
+#[test]
 fn a_change_meanwhile_is_noticed() {
     let office = Office::open();
     office.ok(&["tenants", "create", "acme"]);

@@ -138,6 +138,8 @@ pub(crate) fn tollgate() -> Command {
         "TOLLGATE_CONFIG",
         "TOLLGATE_URL",
         "TOLLGATE_REDIS",
+        "TOLLGATE_DIRECTORY",
+        "TOLLGATE_ADMIN_URL",
         "TOLLGATE_API_TOKEN",
         "TOLLGATE_ADMIN_TOKEN",
     ] {

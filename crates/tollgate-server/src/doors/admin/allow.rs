@@ -6,7 +6,7 @@ use axum::extract::State;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tollgate_directory::{Allow, Conflict, DirectoryError, Edit};
+use tollgate_directory::{Allow, Conflict, DirectoryError, Edit, Key};
 use tollgate_policy::{Allowed, AllowedCaller, Policy};
 use utoipa::ToSchema;
 
@@ -14,6 +14,7 @@ use super::answer::Answer;
 use super::failure::Failure;
 use super::guard::{By, Operate, Read};
 use super::input::{Asked, Body, Id};
+use super::keys::must_not_be_revoked;
 use super::moment::Moment;
 use super::names::{self, MAX_TENANT, MAX_TEXT};
 use super::once::OnceKey;
@@ -166,15 +167,34 @@ impl NewEntry {
                 names::text("tenant", value, MAX_TENANT)?;
                 (Kind::Tenant, value.to_owned())
             }
-            "api_key_sha256" => (Kind::ApiKey, digest(value)?),
+            "api_key_sha256" => {
+                let hash = digest(value)?;
+                if let Some(key) = edit.key_by_hash(&hash).await? {
+                    must_be_valid(&key, edit.now_ms())?;
+                }
+                (Kind::ApiKey, hash)
+            }
             _ => {
                 let key = edit.key(value).await?.ok_or_else(|| {
                     let message = format!("there is no key {:?}", names::shortened(value));
                     Failure::invalid("key_id", message, "send the id of a key")
                 })?;
+                must_be_valid(&key, edit.now_ms())?;
                 (Kind::ApiKey, key.hash)
             }
         })
+    }
+}
+
+/// Refuses a key that is to be refused itself.
+fn must_be_valid(key: &Key, now_ms: i64) -> Result<(), Failure> {
+    must_not_be_revoked(key)?;
+    match key.expires_at {
+        Some(at) if at <= now_ms => {
+            let detail = format!("The key has expired at {}. Make a new one.", Moment(at));
+            Err(Failure::conflict("expired", detail))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -279,7 +299,7 @@ pub(super) async fn show_allow(
 
 /// Puts a caller on the allow-list
 #[utoipa::path(post, path = "/admin/v1/allow", tag = "allow", request_body = NewEntry,
-    responses((status = 201, description = "The entry", body = View), (status = 409, description = "The caller is on the list already")))]
+    responses((status = 201, description = "The entry", body = View), (status = 409, description = "The caller is on the list already; or the key was revoked, or has expired")))]
 pub(super) async fn create_allow(
     By(caller, ..): By<Operate>,
     State(shared): State<Shared>,
@@ -322,8 +342,7 @@ pub(super) async fn create_allow(
         identifier: format!("{}:{}", entry.kind, shown(&entry.kind, &entry.value)),
         before: None,
         after: Some(told(&entry)),
-    })
-    .await?;
+    });
     let answer = Answer::created(&View::from(&entry))?;
     work.commit(answer).await
 }
@@ -359,17 +378,29 @@ pub(super) async fn delete_allow(
         .await?
         .ok_or_else(|| missing(&id))?;
     expected.check(entry.version)?;
-    work.edit.delete_allow(&id).await?;
-    work.record(Changed {
-        event: "rate_limit_whitelist_removed",
-        identifier: format!("{}:{}", entry.kind, shown(&entry.kind, &entry.value)),
-        before: Some(told(&entry)),
-        after: None,
-    })
-    .await?;
+    remove(&mut work, &entry).await?;
     let mut answer = Answer::ok(&View::from(&entry))?;
     answer.version = None;
     work.commit(answer).await
+}
+
+async fn remove(work: &mut Work, entry: &Allow) -> Result<(), Failure> {
+    work.edit.delete_allow(&entry.id).await?;
+    work.record(Changed {
+        event: "rate_limit_whitelist_removed",
+        identifier: format!("{}:{}", entry.kind, shown(&entry.kind, &entry.value)),
+        before: Some(told(entry)),
+        after: None,
+    });
+    Ok(())
+}
+
+/// Takes an API key off the list, if it is there.
+pub(super) async fn remove_key(work: &mut Work, hash: &str) -> Result<(), Failure> {
+    match work.edit.allow_of(Kind::ApiKey.word(), hash).await? {
+        Some(entry) => remove(work, &entry).await,
+        None => Ok(()),
+    }
 }
 
 /// The index of an entry of the file, of an id that says so.

@@ -1,5 +1,7 @@
 //! Answers to what was done.
 
+use std::fmt;
+
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, ETAG, HeaderName, HeaderValue};
@@ -16,7 +18,6 @@ use crate::doors::reply;
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// An answer in JSON.
-#[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) body: Value,
@@ -24,6 +25,17 @@ pub(super) struct Answer {
     pub(super) version: Option<i64>,
     /// It was given before, to the same request.
     pub(super) replayed: bool,
+}
+
+impl fmt::Debug for Answer {
+    /// Without the body: there may be a secret in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("status", &self.status)
+            .field("version", &self.version)
+            .field("replayed", &self.replayed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Answer {
@@ -65,5 +77,23 @@ impl IntoResponse for Answer {
             headers.insert(REPLAYED, HeaderValue::from_static("true"));
         }
         response.map(Body::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_it_tells_is_not_printed() {
+        let answer = Answer::created(&json!({ "secret": "tg_abc", "version": 3 })).unwrap();
+        let printed = format!("{answer:?}");
+        assert!(!printed.contains("tg_abc"), "{printed}");
+        assert!(
+            printed.contains("201") && printed.contains('3'),
+            "{printed}"
+        );
     }
 }

@@ -258,8 +258,7 @@ pub(super) async fn create_boost(
         identifier: format!("{}:{}", boost.kind, boost.target),
         before: None,
         after: Some(told(&boost)),
-    })
-    .await?;
+    });
     let answer = Answer::created(&View::new(&boost, work.edit.now_ms()))?;
     work.commit(answer).await
 }
@@ -283,8 +282,7 @@ pub(super) async fn delete_boost(
         identifier: format!("{}:{}", boost.kind, boost.target),
         before: Some(told(&boost)),
         after: None,
-    })
-    .await?;
+    });
     let mut answer = Answer::ok(&View::new(&boost, work.edit.now_ms()))?;
     answer.version = None;
     work.commit(answer).await

@@ -1,23 +1,26 @@
 //! Buckets: seen, made full, given some back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::{RawQuery, State};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tollgate_directory::AuditEvent;
 use tollgate_engine::{Active, BucketError, BucketStatus};
 use tollgate_http::{Problem, rejected};
+use tollgate_policy::{KeyText, OwnedKey};
 use tracing::info;
 use utoipa::ToSchema;
 
-use super::Shared;
 use super::answer::Answer;
 use super::failure::Failure;
 use super::guard::{By, Caller, Operate, Read};
 use super::input::{Body, Text};
 use super::selection::{self, FactParams, Given, Selection};
 use super::work::Changed;
+use super::{Shared, to_the_end};
+use crate::records::Severity;
 
 /// The longest body.
 const MAX_BYTES: usize = 64 * 1024;
@@ -120,19 +123,30 @@ pub(super) async fn reset_buckets(
 ) -> Result<Answer, Failure> {
     no_query(query)?;
     let selection = Selection::from_body(&text)?;
+    let working = shared.clone();
+    let selection = to_the_end(async move {
+        reset(&working, &caller, &selection).await?;
+        Ok(selection)
+    });
+    let selection = selection.await?;
     let active = shared.engine.active();
-    let reset = match &selection {
+    let buckets = inspect(&shared, &active, &selection).await?;
+    answer(&buckets, None)
+}
+
+/// Makes buckets full, and tells so before anything else can go wrong.
+async fn reset(shared: &Shared, caller: &Caller, selection: &Selection) -> Result<(), Failure> {
+    let active = shared.engine.active();
+    let reset = match selection {
         Selection::Keys(keys) => shared.engine.reset_keys(&active, keys).await,
         Selection::Request(given) => shared.engine.reset(&active, &given.facts()).await,
     };
-    reset.map_err(failed)?;
-    let seen = inspect(&shared, &active, &selection).await;
-    if seen.is_err() {
-        info!(actor = caller.actor, from = %caller.address, "buckets reset, and not seen since");
-    }
-    let buckets = seen?;
-    record(&shared, &caller, &buckets, None);
-    answer(&buckets, None)
+    let keys = match selection {
+        Selection::Keys(keys) => keys.iter().map(text_of).collect(),
+        Selection::Request(given) => keys_of(&active, given, None),
+    };
+    record(shared, caller, keys, None, &reset);
+    reset.map_err(failed)
 }
 
 /// Gives tokens back
@@ -160,17 +174,34 @@ pub(super) async fn grant_buckets(
         ));
     }
     let given = Given::from_body(facts)?;
+    let working = shared.clone();
+    let granted = to_the_end(async move {
+        let granted = grant(&working, &caller, &given, limit.as_deref(), tokens).await?;
+        Ok((given, granted))
+    });
+    let (given, granted) = granted.await?;
     let active = shared.engine.active();
-    let facts = given.facts();
-    let granted = shared
-        .engine
-        .grant(&active, &facts, limit.as_deref(), tokens);
-    let granted = granted.await.map_err(failed)?;
-    let seen = shared.engine.inspect(&active, &facts).await;
+    let seen = shared.engine.inspect(&active, &given.facts()).await;
     let mut buckets = seen.map_err(failed)?;
     buckets.retain(|bucket| granted.iter().any(|name| **name == *bucket.limit.name));
-    record(&shared, &caller, &buckets, Some(tokens));
     answer(&buckets, Some(granted))
+}
+
+/// Gives tokens back, and tells so before anything else can go wrong. The limits whose buckets were given
+/// some.
+async fn grant(
+    shared: &Shared,
+    caller: &Caller,
+    given: &Given,
+    limit: Option<&str>,
+    tokens: u32,
+) -> Result<Vec<String>, Failure> {
+    let active = shared.engine.active();
+    let facts = given.facts();
+    let granted = shared.engine.grant(&active, &facts, limit, tokens).await;
+    let keys = keys_of(&active, given, limit);
+    record(shared, caller, keys, Some(tokens), &granted);
+    granted.map_err(failed)
 }
 
 fn no_query(query: Option<String>) -> Result<(), Failure> {
@@ -194,36 +225,63 @@ async fn inspect<'p>(
     seen.map_err(failed)
 }
 
-/// Tells the log and the audit trail that buckets were made full, or given tokens: one event for each.
-fn record(shared: &Shared, caller: &Caller, buckets: &[BucketStatus<'_>], tokens: Option<u32>) {
-    let Caller { actor, address, .. } = caller;
-    for key in distinct(buckets) {
-        let (event, after) = match tokens {
-            None => {
-                info!(actor, from = %address, key, "bucket reset");
-                ("buckets_reset", json!({ "key": key }))
-            }
-            Some(tokens) => {
-                info!(actor, from = %address, key, tokens, "bucket given tokens");
-                ("buckets_granted", json!({ "key": key, "tokens": tokens }))
-            }
-        };
-        shared.records.record(shared.event(
-            caller,
-            Changed {
-                event,
-                identifier: format!("bucket:{key}"),
-                before: None,
-                after: Some(after),
-            },
-        ));
-    }
+/// The keys of a caller's buckets, or only of those of one limit. Facts that make no sense have none.
+fn keys_of(active: &Active, given: &Given, limit: Option<&str>) -> BTreeSet<String> {
+    let Ok(request) = active.policy().request(&given.facts()) else {
+        return BTreeSet::new();
+    };
+    let charges = request.charges();
+    let meant = charges
+        .iter()
+        .filter(|(_, it, _)| limit.is_none_or(|name| *it.name == *name));
+    meant
+        .map(|(_, _, charge)| KeyText(charge.key).to_string())
+        .collect()
 }
 
-/// The keys, each once where a bucket has several rows.
-fn distinct<'a>(buckets: &'a [BucketStatus<'_>]) -> impl Iterator<Item = &'a str> {
-    let rows = buckets.chunk_by(|one, other| one.key == other.key);
-    rows.filter_map(|rows| Some(&*rows.first()?.key))
+fn text_of(key: &OwnedKey) -> String {
+    KeyText(key.key()).to_string()
+}
+
+/// Tells the log and the audit trail that buckets were made full, or given tokens: one event for each. If
+/// nobody knows whether they were, it tells that.
+fn record<T>(
+    shared: &Shared,
+    caller: &Caller,
+    keys: BTreeSet<String>,
+    tokens: Option<u32>,
+    done: &Result<T, BucketError>,
+) {
+    let (outcome, severity) = match done {
+        Ok(_) => ("done", Severity::Info),
+        Err(BucketError::Unavailable) => ("unknown", Severity::Warning),
+        Err(BucketError::Rejected(_) | BucketError::NoLimit(_)) => return,
+    };
+    let Caller { actor, address, .. } = caller;
+    for key in keys {
+        let mut after = json!({ "key": key, "outcome": outcome });
+        let event = match tokens {
+            None => {
+                info!(actor, from = %address, key, outcome, "bucket reset");
+                "buckets_reset"
+            }
+            Some(tokens) => {
+                info!(actor, from = %address, key, tokens, outcome, "bucket given tokens");
+                after["tokens"] = tokens.into();
+                "buckets_granted"
+            }
+        };
+        let changed = Changed {
+            event,
+            identifier: format!("bucket:{key}"),
+            before: None,
+            after: Some(after),
+        };
+        shared.records.record(AuditEvent {
+            severity: severity.word().to_owned(),
+            ..shared.event(caller, changed)
+        });
+    }
 }
 
 fn answer(buckets: &[BucketStatus<'_>], granted: Option<Vec<String>>) -> Result<Answer, Failure> {
@@ -248,7 +306,7 @@ pub(super) fn failed(error: BucketError) -> Failure {
             .into(),
         BucketError::Unavailable => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "The store did not answer. What was to be reset may or may not be: do it again.",
+            "The store did not answer. What was to be changed may or may not be: look before you do it again.",
         )
         .with("reason", "store_unavailable")
         .into(),

@@ -126,7 +126,7 @@ pub(super) async fn show_config(
     _: By<Read>,
     State(shared): State<Shared>,
 ) -> Result<Answer, Failure> {
-    Answer::ok(&aside(&shared, View::new).await?)
+    Answer::ok(&aside(move || View::new(&shared)).await?)
 }
 
 /// Reads the configuration again
@@ -146,7 +146,7 @@ pub(super) async fn reload_config(
         address: caller.address.to_string(),
     };
     match shared.config.reload(asker).await {
-        Some(Ok(())) => Answer::ok(&aside(&shared, View::new).await?),
+        Some(Ok(())) => Answer::ok(&aside(move || View::new(&shared)).await?),
         Some(Err(why)) => {
             let detail =
                 format!("The configuration cannot be used, the old one stays in force: {why}");
@@ -173,7 +173,7 @@ pub(super) async fn diff_config(
     State(shared): State<Shared>,
     Text(text): Text,
 ) -> Result<Answer, Failure> {
-    Answer::ok(&aside(&shared, move |shared| Diff::new(shared, &text)).await?)
+    Answer::ok(&aside(move || Diff::new(&shared, &text)).await?)
 }
 
 impl Diff {

@@ -7,19 +7,18 @@ use axum::extract::FromRequestParts;
 use http::StatusCode;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use http::request::Parts;
-use tollgate_core::{InvalidLimit, Timestamp};
-use tollgate_directory::Mirror;
+use tollgate_core::InvalidLimit;
+use tracing::info;
 
-use super::Shared;
 use super::attempts::Attempts;
 use super::failure::Failure;
-use super::secret;
+use super::{Office, Shared, secret};
 use crate::doors::token;
 
 /// What a token may do; each may do all that the ones before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
-    /// See everything.
+    /// See everything but tokens.
     Read,
     /// Keep the service running: buckets, boosts, keys, allow-list, enforcement, reload.
     Operate,
@@ -48,8 +47,11 @@ impl Role {
 /// Somebody who has shown a token.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
-    /// As it is written down: `admin`, or `token:` and the token's name.
+    /// As it is written down: `admin`, or `token:` and the token's name, which no other valid token has.
     pub(super) actor: String,
+    /// Tells apart what callers want to be done once: `admin`, or the token's id, which no other token ever
+    /// has.
+    pub(super) id: String,
     pub(super) role: Role,
     pub(super) address: IpAddr,
 }
@@ -73,11 +75,9 @@ impl Guard {
     /// works.
     pub(super) fn admit(
         &self,
+        office: &Office,
         headers: &HeaderMap,
         address: IpAddr,
-        mirror: &Mirror,
-        now: Timestamp,
-        now_ms: i64,
     ) -> Result<Caller, Failure> {
         let sent = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let Some(sent) = token::bearer(sent) else {
@@ -86,21 +86,40 @@ impl Guard {
         if token::is(sent, &self.token) {
             return Ok(Caller {
                 actor: "admin".to_owned(),
+                id: "admin".to_owned(),
                 role: Role::Admin,
                 address,
             });
         }
-        let known = mirror.token(&secret::hash(sent), now_ms);
-        if let Some((token, role)) = known.and_then(|it| Some((it.name, Role::of(&it.role)?))) {
-            return Ok(Caller {
-                actor: format!("token:{token}"),
+        let known = office
+            .mirror
+            .token(&secret::hash(sent), office.now_ms())
+            .and_then(|token| Some((Role::of(&token.role)?, token)));
+        match known {
+            Some((role, token)) => Ok(Caller {
+                actor: format!("token:{}", token.name),
+                id: token.id,
                 role,
                 address,
-            });
+            }),
+            None => Err(self.wrong(office, address)),
         }
+    }
+
+    /// Tells everybody who should know of a wrong token. The log has no more lines of it than an address has
+    /// attempts.
+    fn wrong(&self, office: &Office, address: IpAddr) -> Failure {
+        let clock = office.engine.clock();
+        let now = clock.now();
+        office.metrics.wrong_token();
+        let identifier = office.engine.active().policy().address_identifier(address);
+        office.records.wrong_token(identifier, clock.calendar(now));
         match self.attempts.wrong(address, now) {
-            Ok(()) => Err(unauthorised()),
-            Err(secs) => Err(Failure::new(
+            Ok(()) => {
+                info!(from = %address, "a wrong token at the admin door");
+                unauthorised()
+            }
+            Err(secs) => Failure::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "wrong_tokens",
                 format!(
@@ -108,7 +127,7 @@ impl Guard {
                      right one always works."
                 ),
             )
-            .retry_after(secs)),
+            .retry_after(secs),
         }
     }
 }

@@ -101,6 +101,7 @@ const GUARDED: &str = "/admin/v1";
 impl Admin {
     /// A door that this token opens, besides those of the directory.
     pub(crate) fn new(office: Office, token: String) -> Result<Self, InvalidLimit> {
+        office.metrics.follow(office.mirror.clone());
         let shared = Arc::new(office);
         let (router, _) = routes().split_for_parts();
         Ok(Self {
@@ -116,13 +117,8 @@ impl Admin {
         if below.is_none_or(|rest| !rest.is_empty() && !rest.starts_with('/')) {
             return Ok(());
         }
-        let clock = self.shared.engine.clock();
         let address = peer.ip().to_canonical();
-        let (mirror, now) = (&self.shared.mirror, clock.now());
-        let now_ms = self.shared.now_ms();
-        let caller = self
-            .guard
-            .admit(&parts.headers, address, mirror, now, now_ms)?;
+        let caller = self.guard.admit(&self.shared, &parts.headers, address)?;
         parts.extensions.insert(caller);
         Ok(())
     }
@@ -256,15 +252,20 @@ fn refused_method(allow: Option<&HeaderValue>) -> Response<Full<Bytes>> {
 }
 
 /// Does what looks at everybody where it holds up nobody else.
-async fn aside<T: Send + 'static>(
-    shared: &Shared,
-    work: impl FnOnce(&Shared) -> T + Send + 'static,
-) -> Result<T, Failure> {
-    let shared = shared.clone();
-    let done = tokio::task::spawn_blocking(move || work(&shared)).await;
-    done.map_err(|_| {
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| {
         let detail = "The answer could not be made.";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).into()
+    })
+}
+
+/// Does something to its end, also if whoever asked for it goes away meanwhile: what is done is told.
+async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::spawn(work).await.unwrap_or_else(|_| {
+        let detail = "It was interrupted. It may or may not be done: look before you do it again.";
+        Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).into())
     })
 }
 

@@ -73,10 +73,10 @@ impl Once {
         })
     }
 
-    /// What is to be remembered of an answer: all of it but a secret.
+    /// What is to be remembered of an answer to this caller: all of it but a secret.
     pub(super) fn remembered(
         &self,
-        actor: &str,
+        caller: &str,
         answer: &Answer,
         now_ms: i64,
     ) -> Option<Remembered> {
@@ -86,7 +86,7 @@ impl Once {
         }
         Some(Remembered {
             key: self.key.clone()?,
-            actor: actor.to_owned(),
+            actor: caller.to_owned(),
             fingerprint: self.fingerprint.clone(),
             status: answer.status.as_u16(),
             body: body.to_string(),

@@ -223,7 +223,10 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     if is_write && !path.contains("/config") && !path.contains("/buckets") {
         problems.push(("409", "Somebody else changed the same just now"));
     }
-    let is_change = matches!(method, "put" | "patch" | "delete");
+    let name = operation["operationId"].as_str().unwrap_or_default();
+    let name = name.to_owned();
+    let is_change = matches!(method, "put" | "patch" | "delete")
+        || matches!(&*name, "rotate_key" | "revoke_key");
     if is_change {
         problems.push(("412", "It has another version than the one that was meant"));
         problems.push(("428", "`If-Match` is missing"));
@@ -235,22 +238,10 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
             "^(\\*|\"[0-9]+\")$",
         );
     }
-    let name = operation["operationId"].as_str().unwrap_or_default();
-    let name = name.to_owned();
     if name.starts_with("create_") || name == "rotate_key" {
         let words =
             "The same request with the same key is done once: it is answered again, for 24 hours.";
         add_header(operation, "Idempotency-Key", false, words, "^[ -~]{1,255}$");
-    }
-    if matches!(&*name, "rotate_key" | "revoke_key") {
-        problems.push(("412", "It has another version than the one that was meant"));
-        add_header(
-            operation,
-            "If-Match",
-            false,
-            "The `ETag` of the key, if it matters.",
-            "^(\\*|\"[0-9]+\")$",
-        );
     }
     let responses = &mut operation["responses"];
     for (status, description) in problems {

@@ -1,5 +1,8 @@
 //! Secrets that are shown once: API keys and tokens.
 
+use std::fmt;
+
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 /// What a secret opens.
@@ -11,8 +14,16 @@ pub(super) enum Kind {
     Token,
 }
 
-/// A secret that was just made.
+/// A secret that was just made. It is written to an answer, and nowhere else.
+#[derive(Serialize)]
+#[serde(transparent)]
 pub(super) struct Secret(String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secret({}…)", self.prefix())
+    }
+}
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// 62^43 is more than 2^256.
@@ -43,11 +54,6 @@ impl Secret {
         let body = format!("{}{}", kind.mark(), base62(&bytes, SECRET_DIGITS));
         let check = checksum(&body);
         Self(body + &check)
-    }
-
-    /// The secret itself.
-    pub(super) fn expose(&self) -> &str {
-        &self.0
     }
 
     /// Its first characters.
@@ -113,7 +119,7 @@ mod tests {
     #[test]
     fn a_key_has_its_form() {
         let secret = Secret::made(Kind::Key).unwrap();
-        let text = secret.expose();
+        let text = secret.0.as_str();
         assert_eq!(text.len(), 52);
         assert!(text.starts_with("tg_"));
         assert!(text[3..].bytes().all(|byte| DIGITS.contains(&byte)));
@@ -121,8 +127,15 @@ mod tests {
         assert_eq!(checksum(&text[..46]), text[46..]);
         assert_eq!(secret.hash().len(), 64);
         let token = Secret::made(Kind::Token).unwrap();
-        assert!(token.expose().starts_with("tga_"));
-        assert_eq!(token.expose().len(), 53);
+        assert!(token.0.starts_with("tga_"));
+        assert_eq!(token.0.len(), 53);
+    }
+
+    #[test]
+    fn it_is_told_and_not_printed() {
+        let secret = Secret::of(Kind::Key, [7; 32]);
+        assert!(!format!("{secret:?}").contains(&secret.0[..16]));
+        assert_eq!(serde_json::to_value(&secret).unwrap(), secret.0);
     }
 
     #[test]

@@ -116,5 +116,5 @@ pub(super) async fn show_status(
     _: By<Read>,
     State(shared): State<Shared>,
 ) -> Result<Answer, Failure> {
-    Answer::ok(&aside(&shared, View::new).await?)
+    Answer::ok(&aside(move || View::new(&shared)).await?)
 }

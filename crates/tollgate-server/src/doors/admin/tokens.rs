@@ -23,7 +23,7 @@ use super::{Shared, unmade};
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewToken {
-    /// What people call it, and the audit trail its bearer.
+    /// What people call it, and the audit trail its bearer: no other valid token has it.
     #[schema(min_length = 1, max_length = 256, example = "ci")]
     name: String,
     /// What its bearer may do.
@@ -79,7 +79,8 @@ pub(super) struct Made {
     #[serde(flatten)]
     token: View,
     /// The token itself, shown this once; null in an answer that is given again.
-    secret: Option<String>,
+    #[schema(value_type = Option<String>)]
+    secret: Option<Secret>,
 }
 
 impl From<&Token> for View {
@@ -139,7 +140,7 @@ pub(super) async fn show_token(
 ///
 /// Its secret is in this answer and nowhere else.
 #[utoipa::path(post, path = "/admin/v1/tokens", tag = "tokens", request_body = NewToken,
-    responses((status = 201, description = "The token, with its secret", body = Made)))]
+    responses((status = 201, description = "The token, with its secret", body = Made), (status = 409, description = "Another valid token has this name")))]
 pub(super) async fn create_token(
     By(caller, ..): By<Administer>,
     State(shared): State<Shared>,
@@ -158,6 +159,14 @@ pub(super) async fn create_token(
     } = body.value;
     names::text("name", &name, MAX_TEXT)?;
     super::keys::must_be_ahead(expires_at, work.edit.now_ms())?;
+    if let Some(other) = work.edit.valid_token_named(&name).await? {
+        let detail = format!(
+            "The token {:?} has this name. The audit trail could not tell the two apart: take another name, or \
+             revoke that token first.",
+            other.id
+        );
+        return Err(Failure::conflict("exists", detail));
+    }
     let secret = Secret::made(Kind::Token).map_err(unmade)?;
     let token = Token {
         id: made_id("token").map_err(unmade)?,
@@ -173,11 +182,10 @@ pub(super) async fn create_token(
         identifier: format!("token:{}", token.id),
         before: None,
         after: Some(told(&token)),
-    })
-    .await?;
+    });
     let answer = Answer::created(&Made {
         token: View::from(&token),
-        secret: Some(secret.expose().to_owned()),
+        secret: Some(secret),
     })?;
     work.commit(answer).await
 }
@@ -208,8 +216,7 @@ pub(super) async fn revoke_token(
         identifier: format!("token:{id}"),
         before: Some(told(&before)),
         after: Some(told(&after)),
-    })
-    .await?;
+    });
     let answer = Answer::ok(&View::from(&after))?;
     work.commit(answer).await
 }

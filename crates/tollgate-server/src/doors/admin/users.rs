@@ -208,8 +208,7 @@ pub(super) async fn create_user(
         identifier: format!("user:{id}"),
         before: None,
         after: Some(told(&user)),
-    })
-    .await?;
+    });
     let answer = Answer::created(&View::from(user))?;
     work.commit(answer).await
 }
@@ -246,8 +245,7 @@ pub(super) async fn change_user(
         identifier: format!("user:{id}"),
         before: Some(told(&before)),
         after: Some(told(&after)),
-    })
-    .await?;
+    });
     let answer = Answer::ok(&View::from(after))?;
     work.commit(answer).await
 }
@@ -273,8 +271,7 @@ pub(super) async fn delete_user(
         identifier: format!("user:{id}"),
         before: Some(told(&user)),
         after: None,
-    })
-    .await?;
+    });
     let mut answer = Answer::ok(&View::from(user))?;
     answer.version = None;
     work.commit(answer).await

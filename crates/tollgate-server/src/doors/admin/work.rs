@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::Value;
 use tollgate_directory::{AuditEvent, Edit};
 
-use super::Shared;
 use super::answer::Answer;
 use super::failure::Failure;
 use super::guard::Caller;
 use super::once::Once;
+use super::{Shared, to_the_end};
 
 /// How long an answer waits for this node to hold what was changed. It is stored by then, whatever comes.
 const CATCH_UP: Duration = Duration::from_secs(2);
@@ -61,7 +61,7 @@ impl Work {
         let mut work = Self::begin(shared, caller).await?;
         if let Some(key) = &once.key
             // Nobody else writes while this edit is open, so nobody does it in between.
-            && let Some(remembered) = work.edit.recall(key, &work.caller.actor).await?
+            && let Some(remembered) = work.edit.recall(key, &work.caller.id).await?
         {
             return once.again(remembered).map(Begun::Again);
         }
@@ -69,40 +69,32 @@ impl Work {
         Ok(Begun::New(work))
     }
 
-    /// Writes down what was changed.
-    pub(super) async fn record(&mut self, changed: Changed<'_>) -> Result<(), Failure> {
+    /// Notes what was changed. It is written with the change.
+    pub(super) fn record(&mut self, changed: Changed<'_>) {
         let event = self.shared.event(&self.caller, changed);
-        self.edit.record(&event).await?;
         self.events.push(event);
-        Ok(())
     }
 
-    /// Makes it so. The answer is given when this node decides by it.
+    /// Makes it so. The answer is given when this node decides by it, if that is soon.
     pub(super) async fn commit(mut self, answer: Answer) -> Result<Answer, Failure> {
         let now_ms = self.edit.now_ms();
-        let actor = &self.caller.actor;
+        let caller = &self.caller.id;
         let once = self.once.as_ref();
-        let remembered = once.and_then(|once| once.remembered(actor, &answer, now_ms));
+        let remembered = once.and_then(|once| once.remembered(caller, &answer, now_ms));
         if let Some(remembered) = remembered {
             self.edit.remember(&remembered).await?;
         }
-        // A client that goes away does not keep the log from telling what was done.
-        let finished = tokio::spawn(async move {
+        // Last: whoever else has something to record waits from here on.
+        self.edit.record_all(&self.events).await?;
+        to_the_end(async move {
             let revision = self.edit.commit().await?;
             for event in &self.events {
                 self.shared.records.line(event);
             }
             let caught_up = self.shared.mirror.caught_up(revision);
             let _ = tokio::time::timeout(CATCH_UP, caught_up).await;
-            Ok::<_, Failure>(())
-        });
-        match finished.await {
-            Ok(done) => done?,
-            Err(_) => {
-                let why = "the change was interrupted".to_owned();
-                return Err(tollgate_directory::DirectoryError::Unavailable(why).into());
-            }
-        }
-        Ok(answer)
+            Ok(answer)
+        })
+        .await
     }
 }

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use self::view::{Made, View, told};
 use super::answer::Answer;
 use super::failure::Failure;
-use super::guard::{By, Operate, Read};
+use super::guard::{By, Caller, Operate, Read};
 use super::input::{Asked, Body, Id, read_value};
 use super::moment::Moment;
 use super::names::{self, MAX_TEXT};
@@ -23,7 +23,7 @@ use super::patch::patched;
 use super::precondition::IfMatch;
 use super::secret::{Kind, Secret, hex, made_id};
 use super::work::{Begun, Changed, Work};
-use super::{Shared, tenants, unmade};
+use super::{Shared, allow, tenants, unmade};
 
 /// A key to be made. It belongs to a tenant, a user or a client.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -252,9 +252,8 @@ pub(super) async fn create_key(
         identifier: format!("key:{}", key.id),
         before: None,
         after: Some(told(&key)),
-    })
-    .await?;
-    let answer = Answer::created(&Made::new(&key, &secret, None))?;
+    });
+    let answer = Answer::created(&Made::new(&key, secret, None))?;
     work.commit(answer).await
 }
 
@@ -288,7 +287,7 @@ pub(super) async fn change_key(
     let mut work = Work::begin(&shared, caller).await?;
     let before = work.edit.key(&id).await?.ok_or_else(|| missing(&id))?;
     expected.check(before.version)?;
-    must_be_valid(&before)?;
+    must_not_be_revoked(&before)?;
     let mut current = Map::new();
     current.insert("name".to_owned(), before.name.clone().into());
     if let Some(plan) = &before.plan {
@@ -316,16 +315,15 @@ pub(super) async fn change_key(
         identifier: format!("key:{id}"),
         before: Some(told(&before)),
         after: Some(told(&after)),
-    })
-    .await?;
+    });
     let answer = Answer::ok(&View::from(&after))?;
     work.commit(answer).await
 }
 
 /// Revokes a key
 ///
-/// It is refused on all nodes within a second. It cannot be made valid again, and stays in the list of
-/// those that were revoked.
+/// It is refused on all nodes within a second, and taken off the allow-list. It cannot be made valid again, and
+/// stays in the list of those that were revoked.
 #[utoipa::path(delete, path = "/admin/v1/keys/{id}", tag = "keys",
     params(("id" = String, Path, description = "The key's id")),
     responses(
@@ -339,16 +337,19 @@ pub(super) async fn delete_key(
     Id(id): Id,
     expected: IfMatch,
 ) -> Result<Answer, Failure> {
-    must_be_ours(&shared, &id)?;
-    let work = Work::begin(&shared, caller).await?;
-    revoke(work, &id, Some(&expected)).await
+    revoke(&shared, caller, &id, &expected).await
 }
 
-async fn revoke(mut work: Work, id: &str, expected: Option<&IfMatch>) -> Result<Answer, Failure> {
+async fn revoke(
+    shared: &Shared,
+    caller: Caller,
+    id: &str,
+    expected: &IfMatch,
+) -> Result<Answer, Failure> {
+    must_be_ours(shared, id)?;
+    let mut work = Work::begin(shared, caller).await?;
     let before = work.edit.key(id).await?.ok_or_else(|| missing(id))?;
-    if let Some(expected) = expected {
-        expected.check(before.version)?;
-    }
+    expected.check(before.version)?;
     if before.revoked_at.is_some() {
         return Answer::ok(&View::from(&before));
     }
@@ -357,18 +358,20 @@ async fn revoke(mut work: Work, id: &str, expected: Option<&IfMatch>) -> Result<
         ..before.clone()
     };
     let after = work.edit.put_key(key).await?;
+    // Whoever has found it is not to be let through.
+    allow::remove_key(&mut work, &before.hash).await?;
     work.record(Changed {
         event: "key_revoked",
         identifier: format!("key:{id}"),
         before: Some(told(&before)),
         after: Some(told(&after)),
-    })
-    .await?;
+    });
     let answer = Answer::ok(&View::from(&after))?;
     work.commit(answer).await
 }
 
-fn must_be_valid(key: &Key) -> Result<(), Failure> {
+/// Refuses to do anything with a key that was revoked.
+pub(super) fn must_not_be_revoked(key: &Key) -> Result<(), Failure> {
     match key.revoked_at {
         Some(at) => {
             let detail = format!("The key was revoked at {}. Make a new one.", Moment(at));

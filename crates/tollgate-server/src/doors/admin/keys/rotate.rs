@@ -1,13 +1,12 @@
 //! Keys that replace keys, and keys that are revoked by a `POST`.
 
 use axum::extract::State;
-use http::HeaderMap;
 use serde::Deserialize;
 use tollgate_directory::Key;
 use utoipa::ToSchema;
 
 use super::view::{Made, View, told};
-use super::{missing, must_be_ahead, must_be_ours, must_be_valid, put_new, revoke};
+use super::{missing, must_be_ahead, must_be_ours, must_not_be_revoked, put_new, revoke};
 use crate::doors::admin::answer::Answer;
 use crate::doors::admin::failure::Failure;
 use crate::doors::admin::guard::{By, Operate};
@@ -47,22 +46,19 @@ pub(in crate::doors::admin) async fn rotate_key(
     By(caller, ..): By<Operate>,
     State(shared): State<Shared>,
     Id(id): Id,
-    headers: HeaderMap,
+    expected: IfMatch,
     once: OnceKey,
     body: Body<Rotation>,
 ) -> Result<Answer, Failure> {
     must_be_ours(&shared, &id)?;
-    let expected = IfMatch::read(&headers)?;
     let once = once.of(&body);
     let mut work = match Work::begin_once(&shared, caller, once).await? {
         Begun::New(work) => work,
         Begun::Again(answer) => return Ok(answer),
     };
     let before = work.edit.key(&id).await?.ok_or_else(|| missing(&id))?;
-    if let Some(expected) = expected {
-        expected.check(before.version)?;
-    }
-    must_be_valid(&before)?;
+    expected.check(before.version)?;
+    must_not_be_revoked(&before)?;
     let overlap_ms = body.value.overlap.map_or(DAY_MS, |overlap| overlap.0);
     if overlap_ms > MAX_OVERLAP_MS {
         let message = "the overlap is too long";
@@ -91,33 +87,32 @@ pub(in crate::doors::admin) async fn rotate_key(
         identifier: format!("key:{id}"),
         before: Some(told(&before)),
         after: Some(told(&old)),
-    })
-    .await?;
+    });
     work.record(Changed {
         event: "key_created",
         identifier: format!("key:{}", new.id),
         before: None,
         after: Some(told(&new)),
-    })
-    .await?;
-    let answer = Answer::created(&Made::new(&new, &secret, Some(&old)))?;
+    });
+    let answer = Answer::created(&Made::new(&new, secret, Some(&old)))?;
     work.commit(answer).await
 }
 
-/// Revokes a key, whatever its version
+/// Revokes a key
 ///
-/// As `DELETE` does, for when there is no time to look first.
+/// As `DELETE` does. When there is no time to look first, `If-Match: *` revokes it whatever its version.
 #[utoipa::path(post, path = "/admin/v1/keys/{id}/revoke", tag = "keys",
     params(("id" = String, Path, description = "The key's id")),
-    responses((status = 200, description = "The key, revoked", body = View), (status = 404, description = "There is none")))]
+    responses(
+        (status = 200, description = "The key, revoked", body = View),
+        (status = 404, description = "There is none"),
+        (status = 409, description = "It is written in the configuration file"),
+    ))]
 pub(in crate::doors::admin) async fn revoke_key(
     By(caller, ..): By<Operate>,
     State(shared): State<Shared>,
     Id(id): Id,
-    headers: HeaderMap,
+    expected: IfMatch,
 ) -> Result<Answer, Failure> {
-    must_be_ours(&shared, &id)?;
-    let expected = IfMatch::read(&headers)?;
-    let work = Work::begin(&shared, caller).await?;
-    revoke(work, &id, expected.as_ref()).await
+    revoke(&shared, caller, &id, &expected).await
 }

@@ -84,17 +84,18 @@ pub(in crate::doors::admin) struct Made {
     #[serde(flatten)]
     key: View,
     /// The key itself, shown this once; null in an answer that is given again.
-    secret: Option<String>,
+    #[schema(value_type = Option<String>)]
+    secret: Option<Secret>,
     /// The key that it replaces, as it is now.
     #[serde(skip_serializing_if = "Option::is_none")]
     replaced: Option<View>,
 }
 
 impl Made {
-    pub(super) fn new(key: &Key, secret: &Secret, replaced: Option<&Key>) -> Self {
+    pub(super) fn new(key: &Key, secret: Secret, replaced: Option<&Key>) -> Self {
         Self {
             key: View::from(key),
-            secret: Some(secret.expose().to_owned()),
+            secret: Some(secret),
             replaced: replaced.map(View::from),
         }
     }

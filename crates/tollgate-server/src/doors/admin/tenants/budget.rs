@@ -3,7 +3,8 @@
 use serde::Serialize;
 use serde_json::{Number, Value};
 use tollgate_directory::Edit;
-use tollgate_policy::{Allocation, Fit, Policy, ROOT, TenantLimit};
+use tollgate_policy::config::BudgetMode;
+use tollgate_policy::{Allocation, Budget, Fit, Policy, ROOT, TenantLimit};
 use utoipa::ToSchema;
 
 use crate::doors::admin::failure::Failure;
@@ -96,6 +97,23 @@ pub(super) fn asks_for_more(before: Option<(u64, u32)>, after: Option<(u64, u32)
     u128::from(new) * u128::from(old_window) > u128::from(old) * u128::from(new_window)
 }
 
+/// Whether a limit leaves less to be given to children than the one before. Without an allocated budget,
+/// all that they want may be given.
+pub(super) fn gives_less(before: Option<&TenantLimit>, after: &TenantLimit) -> bool {
+    // Thousandths of tokens, and in how many seconds.
+    let given = |limit: &TenantLimit| {
+        let Budget { mode, total, ratio } = limit.budget();
+        let most = u128::from(total) * u128::from(ratio);
+        let window = u128::from(limit.limit().window().as_secs());
+        (mode == BudgetMode::Allocated).then_some((most, window))
+    };
+    match (before.and_then(given), given(after)) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some((old, old_window)), Some((new, new_window))) => new * old_window < old * new_window,
+    }
+}
+
 /// What the children of `parent` have, in the file and in the directory, without `except`.
 pub(super) async fn given(
     parent: &str,
@@ -178,6 +196,39 @@ mod tests {
         assert!(!asks_for_more(minute(60), Some((3600, 3600))));
         assert!(!asks_for_more(minute(60), None));
         assert!(!asks_for_more(None, None));
+    }
+
+    #[test]
+    fn what_is_left_to_be_given_is_told_from_more() {
+        let limit = |rate, window, budget| {
+            let text =
+                format!("{{ sustained: {{ rate: {rate}, window: {window} }}, budget: {budget} }}");
+            TenantLimit::parse(&text).unwrap()
+        };
+        let allocated = |total: u32, ratio: &str| {
+            format!("{{ mode: allocated, total: {total}, overcommit_ratio: {ratio} }}")
+        };
+        let old = limit(100, "minute", allocated(60, "1.5"));
+        let none = limit(100, "minute", "{ mode: unlimited }".to_owned());
+        assert!(gives_less(None, &old));
+        assert!(gives_less(Some(&none), &old));
+        assert!(!gives_less(Some(&old), &none));
+        assert!(!gives_less(Some(&old), &old));
+        for (rate, window, total, ratio, less) in [
+            (100, "minute", 59, "1.5", true),
+            (100, "minute", 60, "1.4", true),
+            (100, "minute", 90, "1.0", false),
+            (50, "minute", 60, "1.5", false),
+            (100, "second", 2, "1.0", false),
+            (100, "second", 1, "1.0", true),
+        ] {
+            let new = limit(rate, window, allocated(total, ratio));
+            assert_eq!(
+                gives_less(Some(&old), &new),
+                less,
+                "{rate} {window} {total} {ratio}"
+            );
+        }
     }
 
     #[test]

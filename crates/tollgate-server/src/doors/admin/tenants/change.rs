@@ -7,10 +7,10 @@ use tollgate_directory::{Edit, Tenant};
 use tollgate_policy::{Allocation, Policy, ROOT, TenantLimit};
 use utoipa::ToSchema;
 
-use super::budget::{Warning, asks_for_more, given, judge};
+use super::budget::{Warning, asks_for_more, given, gives_less, judge};
 use super::limit::RateLimit;
 use super::missing;
-use super::tree::check_parent;
+use super::tree::Place;
 use super::view::{View, budget, effective, told};
 use crate::doors::admin::Shared;
 use crate::doors::admin::answer::Answer;
@@ -78,24 +78,23 @@ impl NewTenant {
         names::plan(self.plan.as_deref(), policy)?;
         let limit = self.rate_limit.as_ref().map(RateLimit::checked);
         let limit = limit.transpose()?;
-        let parent = self.parent.as_deref().unwrap_or(ROOT);
-        let mut warnings = Vec::new();
-        if self.id != ROOT {
-            check_parent(&self.id, parent, limit.is_some(), edit, policy).await?;
-            let moved = Move {
-                id: &self.id,
-                parent,
-                before,
-                limit: limit.as_ref(),
-            };
-            warnings.extend(moved.fits(edit, policy).await?);
-        } else if self.parent.is_some() {
+        let is_root = self.id == ROOT;
+        if is_root && self.parent.is_some() {
             let message = format!("`{ROOT}` is the root and has no parent");
             return Err(Failure::invalid("parent", message, "leave it out"));
         }
-        if let Some(limit) = &limit {
-            warnings.extend(children_fit(&self.id, limit, edit, policy).await?);
+        let place = Place {
+            id: &self.id,
+            parent: self.parent.as_deref().unwrap_or(ROOT),
+            before,
+            limit: limit.as_ref(),
+        };
+        place.check(edit, policy).await?;
+        let mut warnings = Vec::new();
+        if !is_root {
+            warnings.extend(place.fits(edit, policy).await?);
         }
+        warnings.extend(place.children_fit(edit, policy).await?);
         let allotted = limit.as_ref().map(|limit| limit.limit());
         Ok(Checked {
             row: Tenant {
@@ -114,15 +113,7 @@ impl NewTenant {
     }
 }
 
-/// A child, as it is to be below its parent.
-struct Move<'a> {
-    id: &'a str,
-    parent: &'a str,
-    before: Option<&'a Tenant>,
-    limit: Option<&'a TenantLimit>,
-}
-
-impl Move<'_> {
+impl Place<'_> {
     /// Whether the parent's budget allows it. A child that asks for no more than it had is never refused,
     /// whatever became of the budget meanwhile.
     async fn fits(&self, edit: &mut Edit, policy: &Policy) -> Result<Option<Warning>, Failure> {
@@ -144,6 +135,26 @@ impl Move<'_> {
             judged => judged,
         }
     }
+
+    /// Whether the children of a tenant fit the budget that it is to have. One that gives no less than it
+    /// gave is never refused, whatever became of the children meanwhile.
+    async fn children_fit(
+        &self,
+        edit: &mut Edit,
+        policy: &Policy,
+    ) -> Result<Option<Warning>, Failure> {
+        let Some(limit) = self.limit else {
+            return Ok(None);
+        };
+        let rates = given(self.id, None, edit, policy).await?;
+        let Some(allocation) = Allocation::new(limit, rates, None) else {
+            return Ok(None);
+        };
+        match judge(self.id, &allocation) {
+            Err(_) if !gives_less(self.limit_before().as_ref(), limit) => Ok(None),
+            judged => judged,
+        }
+    }
 }
 
 /// The limit of a tenant, of the file or of the directory.
@@ -158,20 +169,6 @@ async fn limit_of(
     let text = edit.tenant(id).await?.and_then(|tenant| tenant.rate_limit);
     // What was stored has been checked; what no longer makes sense limits nobody.
     Ok(text.and_then(|text| TenantLimit::parse(&text).ok()))
-}
-
-/// Whether the children of a tenant fit the budget that it is to have.
-async fn children_fit(
-    id: &str,
-    limit: &TenantLimit,
-    edit: &mut Edit,
-    policy: &Policy,
-) -> Result<Option<Warning>, Failure> {
-    let rates = given(id, None, edit, policy).await?;
-    match Allocation::new(limit, rates, None) {
-        Some(allocation) => judge(id, &allocation),
-        None => Ok(None),
-    }
 }
 
 /// Makes a tenant
@@ -210,8 +207,7 @@ pub(in crate::doors::admin) async fn create_tenant(
         identifier: format!("tenant:{id}"),
         before: None,
         after: Some(told(&after)),
-    })
-    .await?;
+    });
     let view = View::new(after).warned(checked.warnings);
     let answer = Answer::created(&view)?;
     let answer = work.commit(answer).await?;
@@ -260,8 +256,7 @@ pub(in crate::doors::admin) async fn change_tenant(
         identifier: format!("tenant:{id}"),
         before: Some(told(&before)),
         after: Some(told(&after)),
-    })
-    .await?;
+    });
     let view = View::new(after).warned(checked.warnings);
     let answer = Answer::ok(&view)?;
     let answer = work.commit(answer).await?;

@@ -1,8 +1,11 @@
 //! Tenants removed.
 
+use std::collections::HashSet;
+
 use axum::extract::State;
 use serde::Deserialize;
-use tollgate_policy::ROOT;
+use tollgate_directory::Edit;
+use tollgate_policy::{Policy, ROOT};
 use utoipa::IntoParams;
 
 use super::change::must_be_ours;
@@ -30,7 +33,7 @@ const MAX_AT_ONCE: usize = 1000;
 /// Deletes a tenant
 ///
 /// Its users, keys, boosts and entries of the allow-list go too. One with tenants below it is deleted only
-/// with `cascade=true`, and these with it.
+/// with `cascade=true`, and these with it. What the configuration file has of them stays.
 #[utoipa::path(delete, path = "/admin/v1/tenants/{id}", tag = "tenants",
     params(("id" = String, Path, description = "The tenant's name"), How),
     responses(
@@ -55,18 +58,17 @@ pub(in crate::doors::admin) async fn delete_tenant(
     let mut work = Work::begin(&shared, caller).await?;
     let tenant = work.edit.tenant(&id).await?.ok_or_else(|| missing(&id))?;
     expected.check(tenant.version)?;
-    let children = work.edit.children(&id).await?;
-    let doomed = match (children, how.cascade) {
-        (0, _) => vec![id.clone()],
-        (_, Some(true)) => work.edit.subtree(&id).await?,
-        (children, _) => {
-            let detail = format!(
-                "The tenant {id:?} has {children} tenants below it. Delete or move them first, or delete all \
-                 with `?cascade=true`."
-            );
-            return Err(Failure::conflict("has_children", detail).with("children", children));
-        }
-    };
+    let active = shared.engine.active();
+    let doomed = at_and_below(&id, &mut work.edit, active.policy()).await?;
+    drop(active);
+    let below = doomed.len().saturating_sub(1);
+    if below > 0 && how.cascade != Some(true) {
+        let detail = format!(
+            "The tenant {id:?} has {below} tenants below it. Delete or move them first, or delete all with \
+             `?cascade=true`."
+        );
+        return Err(Failure::conflict("has_children", detail).with("below", below));
+    }
     if doomed.len() > MAX_AT_ONCE {
         let detail = format!(
             "{} tenants would go, more than {MAX_AT_ONCE} at once. Delete some of those below it first.",
@@ -74,22 +76,29 @@ pub(in crate::doors::admin) async fn delete_tenant(
         );
         return Err(Failure::conflict("too_many", detail));
     }
-    // Those below first.
-    for id in doomed.iter().rev() {
-        // The file's own stay, and are none of the directory's.
-        let Some(tenant) = work.edit.tenant(id).await? else {
-            continue;
-        };
-        work.edit.delete_tenant(id).await?;
+    let gone = work.edit.tenants(&doomed).await?;
+    work.edit.delete_tenants(&doomed).await?;
+    for tenant in &gone {
         work.record(Changed {
             event: "tenant_deleted",
-            identifier: format!("tenant:{id}"),
-            before: Some(told(&tenant)),
+            identifier: format!("tenant:{}", tenant.id),
+            before: Some(told(tenant)),
             after: None,
-        })
-        .await?;
+        });
     }
     let mut answer = Answer::ok(&View::new(tenant))?;
     answer.version = None;
     work.commit(answer).await
+}
+
+/// A tenant and those below it, without what is the file's: where the file has a tenant of the same name, that
+/// one counts, and whoever is below it stays, as do its keys and users.
+async fn at_and_below(id: &str, edit: &mut Edit, policy: &Policy) -> Result<Vec<String>, Failure> {
+    let mut found = edit.subtree(id).await?;
+    // Each is behind the one it is below, so those that are left have none of the file above them.
+    while let Some(written) = found.iter().find(|id| policy.file_tenant(id).is_some()) {
+        let kept: HashSet<String> = edit.subtree(written).await?.into_iter().collect();
+        found.retain(|id| !kept.contains(id));
+    }
+    Ok(found)
 }
