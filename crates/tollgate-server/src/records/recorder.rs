@@ -1,12 +1,13 @@
 //! The task that takes what was summed up, and writes it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+use tokio::time::{Sleep, sleep, timeout};
 use tollgate_directory::{AuditEvent, Batch, Directory, DirectoryError, Retention};
 use tollgate_engine::Clock;
 use tollgate_gateway::Written;
@@ -299,8 +300,22 @@ fn is_lasting(error: &DirectoryError) -> bool {
 }
 
 /// Ticks at once, and then with at least so much time between.
-fn every(period: Duration) -> Interval {
-    let mut ticks = interval(period.max(Duration::from_millis(1)));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks
+struct Ticks {
+    period: Duration,
+    next: Pin<Box<Sleep>>,
+}
+
+impl Ticks {
+    /// Waits for the next. Given up, it is waited for again.
+    async fn tick(&mut self) {
+        self.next.as_mut().await;
+        self.next.set(sleep(self.period));
+    }
+}
+
+fn every(period: Duration) -> Ticks {
+    Ticks {
+        period: period.max(Duration::from_millis(1)),
+        next: Box::pin(sleep(Duration::ZERO)),
+    }
 }
