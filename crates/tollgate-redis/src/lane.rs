@@ -140,7 +140,6 @@ impl Lane {
                         MAX_RELAPSES.min(relapses + 1)
                     };
                     self.set_connection(None);
-                    self.shared.stats.trips.increment();
                     self.shared.map_is_stale.notify_one();
                     trouble.tell(&self.name(), cause);
                 }
@@ -271,6 +270,8 @@ impl Lane {
                 }
             }
         };
+        // Before anybody can see that it is closed.
+        self.shared.stats.trips.increment();
         self.queue.close();
         // What is under way ends by its deadline.
         while senders.join_next().await.is_some() {}
