@@ -26,7 +26,6 @@ pub(crate) struct Told {
     pub(crate) requests: u64,
     pub(crate) refusals: u64,
     pub(crate) slowest: Duration,
-    pub(crate) slow: Vec<String>,
     /// Answers that are not what they were before, some of them.
     pub(crate) wrong: Vec<String>,
 }
@@ -56,7 +55,6 @@ impl Load {
             sum.refusals += told.refusals;
             sum.slowest = sum.slowest.max(told.slowest);
             sum.wrong.extend(told.wrong);
-            sum.slow.extend(told.slow);
         }
         sum
     }
@@ -73,14 +71,6 @@ fn ask(api: SocketAddr, cases: &[(String, u16)], ends: &AtomicBool) -> Told {
         let (status, decision) = client.check(json!({ "api_key": key }));
         told.slowest = told.slowest.max(start.elapsed());
         told.requests += 1;
-        if start.elapsed() > Duration::from_millis(150) && told.slow.len() < 12 {
-            let at = std::fs::read_to_string("/proc/uptime").unwrap();
-            told.slow.push(format!(
-                "{}:{}ms",
-                at.split(' ').next().unwrap(),
-                start.elapsed().as_millis()
-            ));
-        }
         told.refusals += u64::from(status == 429);
         // A node that was told of a refusal need not ask again.
         let by_redis = decision["source"] == "redis" || decision["source"] == "remembered";

@@ -212,6 +212,8 @@ fn with_postgresql() {
     assert!(rows.contains(&hash(&made.secrets[0])), "{rows}");
     places.push(("the database".to_owned(), rows.into_bytes()));
     // What it says of a database that is away, and of one that does not let it in.
+    // Before that, so that no connection is made by the right one afterwards.
+    postgres.sql("postgres", "ALTER USER tollgate PASSWORD 'another'");
     postgres.kill();
     let error = || node.desk().shown("status")["directory"]["error"].clone();
     within(PATIENCE, "the database is away", || error().is_string());
@@ -219,7 +221,6 @@ fn with_postgresql() {
     places.push(("a refusal".to_owned(), refused.body));
     places.push(("status".to_owned(), error().to_string().into_bytes()));
     postgres.restart();
-    postgres.sql("postgres", "ALTER USER tollgate PASSWORD 'another'");
     within(PATIENCE, "the password is wrong", || {
         error().to_string().contains("password")
     });
