@@ -55,10 +55,13 @@ fn write(desk: &Desk, kill: u32, writer: u32, done: &Mutex<Done>) {
     }
 }
 
-/// The answer, if there is one; it has to be a good one.
+/// What was acknowledged. Of what a slow machine did not do in time, nothing was promised.
 fn ask(desk: &Desk, method: &str, target: &str, body: Value) -> Option<Value> {
     let answer = desk.try_ask(method, target, &body).ok()?;
     let text = answer.text();
+    if answer.status == 503 {
+        return None;
+    }
     assert!(matches!(answer.status, 200 | 201), "{target}: {text}");
     Some(crate::served::json(&answer))
 }
