@@ -9,7 +9,7 @@ use crate::node::{Fleet, Node, burst, within};
 
 /// What is promised, of the one in the middle of several: the machine may be slow for once.
 const PROMISED: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 const TIMES: usize = 11;
 
 fn middle(mut times: Vec<Duration>) -> Duration {
