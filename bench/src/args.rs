@@ -5,7 +5,7 @@ use clap::{Parser, ValueEnum};
 
 use crate::turns::Effort;
 
-/// Measures Tollgate beside governor, throttlecrab-server, nginx and HAProxy, and prints one table
+/// Measures Tollward beside governor, throttlecrab-server, nginx and HAProxy, and prints one table
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// About a minute and a half; this is the default
@@ -17,9 +17,9 @@ pub(crate) struct Args {
     /// Measure only this
     #[arg(long, value_name = "SECTION")]
     only: Option<Section>,
-    /// The release build of `tollgate`, if it is not in target/release
+    /// The release build of `tollward`, if it is not in target/release
     #[arg(long, value_name = "PATH")]
-    pub(crate) tollgate: Option<PathBuf>,
+    pub(crate) tollward: Option<PathBuf>,
     /// The `throttlecrab-server` to compare with, if it is not in PATH
     #[arg(long, value_name = "PATH")]
     pub(crate) throttlecrab: Option<PathBuf>,

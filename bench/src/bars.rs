@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::contender::Load;
 
-/// The figures that Tollgate is to hold, with the worst that was measured of each.
+/// The figures that Tollward is to hold, with the worst that was measured of each.
 #[derive(Debug, Default)]
 pub(crate) struct Bars {
     lines: Vec<Bar>,
@@ -23,7 +23,7 @@ enum Bound {
 }
 
 impl Bars {
-    /// Tollgate's speed as a multiple of governor's.
+    /// Tollward's speed as a multiple of governor's.
     pub(crate) fn store(&mut self, keys: u32, threads: usize, load: Load, times: f64) {
         let (what, bound) = match keys {
             1 => ("speed of governor, 1 key", Bound::AtLeast(1.0)),

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 
 use crate::bars::Bars;
-use crate::contender::{Governor, Load, Tollgate};
+use crate::contender::{Governor, Load, Tollward};
 use crate::policy::DEFAULT_MAX_BUCKETS;
 use crate::table::{Row, Table};
 
@@ -18,14 +18,14 @@ pub(crate) fn run(table: &mut Table, bars: &mut Bars) {
         ("memory, room for 4 million", DEFAULT_MAX_BUCKETS),
         ("memory, room for 1.1 million", 1_100_000),
     ] {
-        let tollgate = each(held(|| Tollgate::<1>::new(load, KEYS, max_buckets)).1);
+        let tollward = each(held(|| Tollward::<1>::new(load, KEYS, max_buckets)).1);
         table.push(
-            Row::figure(what, "bytes/bucket", tollgate)
+            Row::figure(what, "bytes/bucket", tollward)
                 .grid(KEYS, 1)
                 .against("governor", governor)
-                .ratio(format!("{:.2}x", governor / tollgate)),
+                .ratio(format!("{:.2}x", governor / tollward)),
         );
-        bars.bytes(tollgate);
+        bars.bytes(tollward);
     }
 }
 

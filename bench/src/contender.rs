@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use governor::{DefaultKeyedRateLimiter, Quota};
-use tollgate_core::{Charge, Key, Limit, OnFailure, Window};
-use tollgate_engine::{Clock, SystemClock};
-use tollgate_store::{MemoryStore, Mode, Outcome, Reply, Store};
+use tollward_core::{Charge, Key, Limit, OnFailure, Window};
+use tollward_engine::{Clock, SystemClock};
+use tollward_store::{MemoryStore, Mode, Outcome, Reply, Store};
 
 use crate::keys::Keys;
 
@@ -65,15 +65,15 @@ impl Load {
     }
 }
 
-const fn valid(limit: Result<Limit, tollgate_core::InvalidLimit>) -> Limit {
+const fn valid(limit: Result<Limit, tollward_core::InvalidLimit>) -> Limit {
     match limit {
         Ok(limit) => limit,
         Err(_) => panic!("not a limit"),
     }
 }
 
-/// Tollgate's memory store, asked with N limits at once for the same caller.
-pub(crate) struct Tollgate<const N: usize> {
+/// Tollward's memory store, asked with N limits at once for the same caller.
+pub(crate) struct Tollward<const N: usize> {
     store: MemoryStore,
     clock: SystemClock,
     limit: Limit,
@@ -82,7 +82,7 @@ pub(crate) struct Tollgate<const N: usize> {
 const NAMES: [&str; 4] = ["limit:per-user", "limit:daily", "limit:search", "plan:free"];
 const FAMILIES: [&str; 4] = ["per-user", "daily", "search", "plan"];
 
-impl<const N: usize> Tollgate<N> {
+impl<const N: usize> Tollward<N> {
     /// A store in which every key has its buckets.
     pub(crate) fn new(load: Load, keys: u32, max_buckets: usize) -> Self {
         let this = Self {
@@ -120,7 +120,7 @@ impl<const N: usize> Tollgate<N> {
     }
 }
 
-impl<const N: usize> Contender for Tollgate<N> {
+impl<const N: usize> Contender for Tollward<N> {
     #[inline]
     fn decide(&self, key: &String) -> bool {
         self.take(key, 1)

@@ -6,9 +6,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use tollgate_engine::{Engine, Mode, SystemClock};
-use tollgate_policy::Facts;
-use tollgate_store::MemoryStore;
+use tollward_engine::{Engine, Mode, SystemClock};
+use tollward_policy::Facts;
+use tollward_store::MemoryStore;
 
 use crate::keys::Keys;
 use crate::policy::{AS_SHIPPED, DEFAULT_MAX_BUCKETS, USERS, compiled, generous};

@@ -1,7 +1,7 @@
 //! Four limits in one request, all or nothing, beside one limit.
 
 use crate::bars::Bars;
-use crate::contender::{Governor, Load, Tollgate};
+use crate::contender::{Governor, Load, Tollward};
 use crate::policy::DEFAULT_MAX_BUCKETS;
 use crate::store::{THREADS, drive};
 use crate::table::{Row, Table};
@@ -12,8 +12,8 @@ const KEYS: [u32; 3] = [1, 1000, 1_000_000];
 pub(crate) fn run(effort: Effort, table: &mut Table, bars: &mut Bars) {
     let load = Load::Admitted;
     for keys in KEYS {
-        let one = Tollgate::<1>::new(load, keys, DEFAULT_MAX_BUCKETS);
-        let four = Tollgate::<4>::new(load, keys, 4 * DEFAULT_MAX_BUCKETS);
+        let one = Tollward::<1>::new(load, keys, DEFAULT_MAX_BUCKETS);
+        let four = Tollward::<4>::new(load, keys, 4 * DEFAULT_MAX_BUCKETS);
         let governor = Governor::<4>::new(load, keys);
         for threads in THREADS {
             let [single, fourfold, theirs] = interleave(
@@ -28,7 +28,7 @@ pub(crate) fn run(effort: Effort, table: &mut Table, bars: &mut Bars) {
             table.push(
                 Row::time("four limits, all or nothing", fourfold)
                     .grid(keys, threads)
-                    .against_time("tollgate, one limit", single)
+                    .against_time("tollward, one limit", single)
                     .ratio(format!("{times:.2} of one")),
             );
             table.push(

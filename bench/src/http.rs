@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::args::Args;
 use crate::load::{self, CONNECTIONS, Template};
 use crate::policy::{USERS, generous};
-use crate::process::{Server, free_address, program, tollgate};
+use crate::process::{Server, free_address, program, tollward};
 use crate::table::{Row, Table};
 use crate::turns::{Effort, median};
 
@@ -19,14 +19,14 @@ const CHECK: &str =
 const THROTTLE: &str = r#"{"key":"user-#########","max_burst":1000000000,"count_per_period":1000000000,"period":60,"quantity":5}"#;
 
 pub(crate) fn run(args: &Args, effort: Effort, table: &mut Table) -> anyhow::Result<()> {
-    let Some(binary) = tollgate(args.tollgate.as_deref()) else {
+    let Some(binary) = tollward(args.tollward.as_deref()) else {
         table.note(
-            "http: no release build of tollgate: `cargo build --release`, or --tollgate PATH.",
+            "http: no release build of tollward: `cargo build --release`, or --tollward PATH.",
         );
         return Ok(());
     };
     let config = Config::write()?;
-    let tollgate = start_tollgate(&binary, &config)?;
+    let tollward = start_tollward(&binary, &config)?;
     let throttlecrab = match program(args.throttlecrab.as_deref(), "throttlecrab-server") {
         Some(program) => Some(start_throttlecrab(&program)?),
         None => {
@@ -38,8 +38,8 @@ pub(crate) fn run(args: &Args, effort: Effort, table: &mut Table) -> anyhow::Res
         }
     };
     let batch = format!("{{\"checks\":[{}]}}", vec![CHECK; BATCH as usize].join(","));
-    let single = Lane::new(&tollgate, Template::post("/v1/check", CHECK));
-    let batch = Lane::new(&tollgate, Template::post("/v1/check/batch", &batch));
+    let single = Lane::new(&tollward, Template::post("/v1/check", CHECK));
+    let batch = Lane::new(&tollward, Template::post("/v1/check/batch", &batch));
     let peer = throttlecrab
         .as_ref()
         .map(|server| Lane::new(server, Template::post("/throttle", THROTTLE)));
@@ -142,7 +142,7 @@ struct Config(PathBuf);
 
 impl Config {
     fn write() -> anyhow::Result<Self> {
-        let name = format!("tollgate-bench-{}.yaml", std::process::id());
+        let name = format!("tollward-bench-{}.yaml", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, generous()?)?;
         Ok(Self(path))
@@ -155,7 +155,7 @@ impl Drop for Config {
     }
 }
 
-fn start_tollgate(binary: &Path, config: &Config) -> anyhow::Result<Server> {
+fn start_tollward(binary: &Path, config: &Config) -> anyhow::Result<Server> {
     let (api, admin) = (free_address()?, free_address()?);
     let mut command = Command::new(binary);
     command.arg("serve").arg("--config").arg(&config.0);

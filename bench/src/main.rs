@@ -1,4 +1,4 @@
-//! Tollgate beside its peers, in one run.
+//! Tollward beside its peers, in one run.
 //!
 //! Contenders take turns, slice by slice, so that whatever else this machine does hits all of them
 //! alike; what is reported are medians over the turns, and their ratio. Nothing here passes or fails.

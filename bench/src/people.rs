@@ -9,12 +9,12 @@ use std::time::Instant;
 use anyhow::Context;
 use sha2::{Digest, Sha256};
 use sqlx::{AnyConnection, AssertSqlSafe, Connection};
-use tollgate_directory::{Directory, Mirror};
-use tollgate_engine::{Engine, Mode, SystemClock};
-use tollgate_policy::{
+use tollward_directory::{Directory, Mirror};
+use tollward_engine::{Engine, Mode, SystemClock};
+use tollward_policy::{
     ApiKey, Change, DirectorySettings, DirectoryUrl, Facts, Policy, TenantEntry, TenantLimit,
 };
-use tollgate_store::MemoryStore;
+use tollward_store::MemoryStore;
 
 use crate::bars::Bars;
 use crate::bytes::held;
@@ -233,7 +233,7 @@ fn changes(engine: &Engine, limits: &Limits, table: &mut Table) {
 /// A node that starts with all of them in a file of SQLite: from opening it until decisions are made by
 /// them, and what the process has grown by then.
 fn startup(table: &mut Table) -> anyhow::Result<()> {
-    let folder = std::env::temp_dir().join(format!("tollgate-bench-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("tollward-bench-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -1,7 +1,7 @@
 //! The policy of the larger measurements: examples/ai-api.yaml.
 
 use anyhow::{anyhow, ensure};
-use tollgate_policy::{Policy, compile};
+use tollward_policy::{Policy, compile};
 
 /// Buckets that a server holds if its configuration does not say.
 pub(crate) const DEFAULT_MAX_BUCKETS: usize = 4_000_000;

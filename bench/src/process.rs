@@ -100,13 +100,13 @@ pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// The release build of `tollgate`: at `given`, in this repository's target, or in PATH.
-pub(crate) fn tollgate(given: Option<&Path>) -> Option<PathBuf> {
+/// The release build of `tollward`: at `given`, in this repository's target, or in PATH.
+pub(crate) fn tollward(given: Option<&Path>) -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"));
-    let built = target.join("release/tollgate");
+    let built = target.join("release/tollward");
     let given = given.or_else(|| built.is_file().then_some(&built));
-    program(given, "tollgate")
+    program(given, "tollward")
 }
 
 /// Where servers are that are not in everybody's PATH.

@@ -10,11 +10,11 @@ use anyhow::Context;
 use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Runtime;
-use tollgate_core::{Charge, Key, Limit, OnFailure, Timestamp, Window};
-use tollgate_engine::{Clock, SystemClock};
-use tollgate_redis::{Options, RedisStore};
-use tollgate_store::{Mode, Outcome, Source, Store};
-use tollgate_testkit::redis::RedisServer;
+use tollward_core::{Charge, Key, Limit, OnFailure, Timestamp, Window};
+use tollward_engine::{Clock, SystemClock};
+use tollward_redis::{Options, RedisStore};
+use tollward_store::{Mode, Outcome, Source, Store};
+use tollward_testkit::redis::RedisServer;
 
 use crate::bars::Bars;
 use crate::table::{Row, Table};
@@ -42,7 +42,7 @@ return ok";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contender {
-    Tollgate,
+    Tollward,
     /// A script call per limit, one after the other, each caller on a connection of its own.
     Script,
     /// One script call for all limits of a check, and all callers share one connection, on which their
@@ -53,11 +53,11 @@ enum Contender {
 }
 
 impl Contender {
-    const ALL: [Self; 4] = [Self::Tollgate, Self::Script, Self::Shared, Self::Incr];
+    const ALL: [Self; 4] = [Self::Tollward, Self::Script, Self::Shared, Self::Incr];
 
     fn word(self) -> &'static str {
         match self {
-            Self::Tollgate => "tollgate",
+            Self::Tollward => "tollward",
             Self::Script => "a script call per limit",
             Self::Shared => "one call per check, shared",
             Self::Incr => "INCR",
@@ -201,7 +201,7 @@ impl Lab {
     /// What a check takes at half of what 64 callers can do, arriving evenly.
     fn latency(&self, effort: Effort, table: &mut Table, bars: &mut Bars) {
         for limits in [1, 4] {
-            let (full, _) = self.turn(Contender::Tollgate, limits, 64, effort.http_turn);
+            let (full, _) = self.turn(Contender::Tollward, limits, 64, effort.http_turn);
             let turns: Vec<Vec<f64>> = (0..effort.http_rounds)
                 .map(|_| self.pace(limits, full / 2.0, effort.http_turn))
                 .collect();
@@ -225,7 +225,7 @@ impl Lab {
         while began.elapsed() < turn {
             let due = began.elapsed().as_secs_f64() * per_second;
             while f64::from(sent) < due {
-                let mut one = self.caller(Contender::Tollgate, limits);
+                let mut one = self.caller(Contender::Tollward, limits);
                 let taken = taken.clone();
                 let user = u64::from(sent) * 7919 % USERS;
                 sent += 1;
@@ -283,7 +283,7 @@ struct Caller {
 impl Caller {
     async fn check(&mut self, user: u64) {
         let done = match self.who {
-            Contender::Tollgate => self.tollgate(user).await,
+            Contender::Tollward => self.tollward(user).await,
             Contender::Script => self.script_by_script(user).await,
             Contender::Shared => self.script(user, &FAMILIES[..self.limits]).await,
             Contender::Incr => self.incr(user).await,
@@ -294,7 +294,7 @@ impl Caller {
         }
     }
 
-    async fn tollgate(&self, user: u64) -> anyhow::Result<()> {
+    async fn tollward(&self, user: u64) -> anyhow::Result<()> {
         let limit = self.limit.as_ref().context("a limit")?;
         let scope = scope(user);
         let charges: [Charge<'_>; 4] = std::array::from_fn(|i| Charge {

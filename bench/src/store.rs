@@ -1,9 +1,9 @@
-//! One limit in memory: tollgate's store and governor.
+//! One limit in memory: tollward's store and governor.
 
 use std::time::Duration;
 
 use crate::bars::Bars;
-use crate::contender::{Contender, Governor, Load, Nobody, Tollgate};
+use crate::contender::{Contender, Governor, Load, Nobody, Tollward};
 use crate::keys::Keys;
 use crate::policy::DEFAULT_MAX_BUCKETS;
 use crate::table::{Row, Table};
@@ -17,13 +17,13 @@ pub(crate) fn run(effort: Effort, table: &mut Table, bars: &mut Bars) {
     table.push(Row::time("making a key (in all below)", making_keys).grid(1_000_000, 1));
     for keys in KEYS {
         for load in Load::ALL {
-            let tollgate = Tollgate::<1>::new(load, keys, DEFAULT_MAX_BUCKETS);
+            let tollward = Tollward::<1>::new(load, keys, DEFAULT_MAX_BUCKETS);
             let governor = Governor::<1>::new(load, keys);
             for threads in THREADS {
                 let [ours, theirs] = interleave(
                     effort.rounds,
                     [
-                        &|| drive(&tollgate, load, keys, threads, effort.turn),
+                        &|| drive(&tollward, load, keys, threads, effort.turn),
                         &|| drive(&governor, load, keys, threads, effort.turn),
                     ],
                 );

@@ -13,11 +13,11 @@ const HEAD: [&str; COLUMNS] = [
     "keys",
     "threads",
     "unit",
-    "tollgate",
+    "tollward",
     "against",
     "figure",
     "ratio",
-    "tollgate/s",
+    "tollward/s",
     "against/s",
 ];
 /// Columns of words, which stand left.
@@ -26,7 +26,7 @@ const WORDS: [bool; COLUMNS] = [
 ];
 const LEGEND: &str = "\
 Medians of turns taken in one run. ns/decision is wall time over the decisions of all threads together;
-/s is the same as decisions per second. ratio: how many times better tollgate is, unless it says `of`.";
+/s is the same as decisions per second. ratio: how many times better tollward is, unless it says `of`.";
 
 /// One line.
 #[derive(Clone, Debug)]

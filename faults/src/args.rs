@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-/// Breaks Redis under Tollgate's nodes in every way, under load, and prints one row for each fault
+/// Breaks Redis under Tollward's nodes in every way, under load, and prints one row for each fault
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
     /// The faults to try, all of them if none is named; `--list` shows them
@@ -16,7 +16,7 @@ pub(crate) struct Args {
     /// Show what the nodes logged
     #[arg(long)]
     pub(crate) logs: bool,
-    /// The release build of `tollgate`
-    #[arg(long, value_name = "PATH", default_value = "target/release/tollgate")]
-    pub(crate) tollgate: PathBuf,
+    /// The release build of `tollward`
+    #[arg(long, value_name = "PATH", default_value = "target/release/tollward")]
+    pub(crate) tollward: PathBuf,
 }

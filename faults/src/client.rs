@@ -57,7 +57,7 @@ impl Client {
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header("host", "tollgate.test")
+            .header("host", "tollward.test")
             .body(Full::new(Bytes::from(body)))?;
         sender.ready().await?;
         let response = sender.send_request(request).await?;

@@ -4,8 +4,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use tollgate_testkit::fault::FaultProxy;
-use tollgate_testkit::redis::{Client, RedisCluster, RedisServer, SentinelTrio, Value};
+use tollward_testkit::fault::FaultProxy;
+use tollward_testkit::redis::{Client, RedisCluster, RedisServer, SentinelTrio, Value};
 
 use crate::place::{Breakage, PASSWORD, Spell};
 

@@ -1,4 +1,4 @@
-//! Tollgate's nodes under load while their Redis is broken in every way.
+//! Tollward's nodes under load while their Redis is broken in every way.
 //!
 //! For each fault: two nodes that share a Redis of their own and one that keeps its counters in memory,
 //! all three under the same load. Redis is broken and mended again; what every check was answered, and
@@ -47,9 +47,9 @@ async fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     ensure!(
-        args.tollgate.is_file(),
-        "no {}: `cargo build --release`, or --tollgate PATH",
-        args.tollgate.display()
+        args.tollward.is_file(),
+        "no {}: `cargo build --release`, or --tollward PATH",
+        args.tollward.display()
     );
     let faults = chosen(&args.names)?;
     println!(
@@ -62,10 +62,10 @@ async fn main() -> Result<ExitCode> {
     let mut fine = true;
     for fault in faults {
         let began = Instant::now();
-        let mut trial = Trial::run(fault, &args.tollgate, args.rate).await;
+        let mut trial = Trial::run(fault, &args.tollward, args.rate).await;
         if let Err(error) = &trial {
             println!("{}: {error:#}; once more", fault.name);
-            trial = Trial::run(fault, &args.tollgate, args.rate).await;
+            trial = Trial::run(fault, &args.tollward, args.rate).await;
         }
         let trial = match trial {
             Ok(trial) => trial,

@@ -15,7 +15,7 @@ pub(crate) struct Metrics {
     times: Vec<(u64, u64)>,
 }
 
-const BUCKET: &str = "tollgate_decision_duration_seconds_bucket{le=\"";
+const BUCKET: &str = "tollward_decision_duration_seconds_bucket{le=\"";
 /// Stands for no bound.
 pub(crate) const ENDLESS: u64 = u64::MAX;
 
@@ -75,7 +75,7 @@ impl Metrics {
     }
 
     pub(crate) fn value(&self, name: &str) -> f64 {
-        let name = format!("tollgate_{name}");
+        let name = format!("tollward_{name}");
         self.values.get(&name).copied().unwrap_or_default()
     }
 

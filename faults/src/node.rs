@@ -1,4 +1,4 @@
-//! One `tollgate serve`, as a process of its own.
+//! One `tollward serve`, as a process of its own.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use tollgate_testkit::watchdog::watch;
+use tollward_testkit::watchdog::watch;
 
 /// A node; it ends with this value, and also when this process dies without dropping anything.
 pub(crate) struct Node {
@@ -40,9 +40,9 @@ impl Node {
                 "-c",
             ])
             .arg(&file)
-            .env_remove("TOLLGATE_REDIS")
-            .env_remove("TOLLGATE_API_TOKEN")
-            .env_remove("TOLLGATE_ADMIN_TOKEN")
+            .env_remove("TOLLWARD_REDIS")
+            .env_remove("TOLLWARD_API_TOKEN")
+            .env_remove("TOLLWARD_ADMIN_TOKEN")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&log)?)
@@ -96,13 +96,13 @@ impl Drop for Node {
 }
 
 fn addresses(child: &mut Child) -> Result<(BufReader<ChildStdout>, SocketAddr, SocketAddr)> {
-    let stdout = child.stdout.take().context("tollgate has no output")?;
+    let stdout = child.stdout.take().context("tollward has no output")?;
     let mut stdout = BufReader::new(stdout);
     let (mut api, mut admin) = (None, None);
     for _ in 0..MOST_LINES {
         let mut line = String::new();
         let length = stdout.read_line(&mut line)?;
-        ensure!(length > 0, "tollgate has ended");
+        ensure!(length > 0, "tollward has ended");
         let line = line.trim();
         if let Some(url) = line.strip_prefix("decision API") {
             api = address(url);
@@ -113,7 +113,7 @@ fn addresses(child: &mut Child) -> Result<(BufReader<ChildStdout>, SocketAddr, S
             return Ok((stdout, api, admin));
         }
     }
-    anyhow::bail!("tollgate does not say where it listens")
+    anyhow::bail!("tollward does not say where it listens")
 }
 
 /// The address in `http://ADDRESS/PATH`.

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use tollgate_testkit::fault::FaultProxy;
-use tollgate_testkit::redis::{RedisCluster, RedisServer, SentinelTrio};
+use tollward_testkit::fault::FaultProxy;
+use tollward_testkit::redis::{RedisCluster, RedisServer, SentinelTrio};
 
 /// What breaks, and by what.
 #[derive(Clone, Copy)]

@@ -193,7 +193,7 @@ struct Directory(PathBuf);
 
 impl Directory {
     fn new() -> Result<Self> {
-        let name = format!("tollgate-faults-{}", std::process::id());
+        let name = format!("tollward-faults-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path)
             .with_context(|| format!("cannot make {}", path.display()))?;

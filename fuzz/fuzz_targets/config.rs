@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_policy::{Facts, compile, config};
+use tollward_policy::{Facts, compile, config};
 
 fuzz_target!(|bytes: &[u8]| match compile(bytes) {
     Ok(compiled) => {

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tollgate_policy::{Facts, KeyText, MAX_KEY_TEXT, Policy, Treatment, compile};
+use tollward_policy::{Facts, KeyText, MAX_KEY_TEXT, Policy, Treatment, compile};
 
 /// The key `k` is acme's, the key `u` is ann's.
 const CONFIG: &str = "

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use arbitrary::Arbitrary;
 use http::{HeaderName, HeaderValue, Request};
 use libfuzzer_sys::fuzz_target;
-use tollgate_http::{Peer, Proofs, add_forwarded, client_ip, identify, strip};
-use tollgate_policy::{Policy, compile};
+use tollward_http::{Peer, Proofs, add_forwarded, client_ip, identify, strip};
+use tollward_policy::{Policy, compile};
 
 /// The key `k` is the client c's.
 const CONFIG: &str = "
@@ -37,7 +37,7 @@ const NAMES: [&str; 8] = [
     "forwarded",
     "x-user",
     "x-client",
-    "x-tollgate-tenant",
+    "x-tollward-tenant",
     "x_forwarded_for",
 ];
 
@@ -82,7 +82,7 @@ fuzz_target!(|input: Input<'_>| {
     strip(identity, trusted, &mut head.headers);
     let host = HeaderValue::from_static("host");
     add_forwarded(identity, peer, Some(&host), &mut head.headers);
-    assert!(!head.headers.contains_key("x-tollgate-tenant"));
+    assert!(!head.headers.contains_key("x-tollward-tenant"));
     assert!(!head.headers.contains_key("x-api-key"));
     let told = &head.headers["x-forwarded-for"];
     let own = input.peer.to_canonical().to_string();

@@ -5,9 +5,9 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_policy::{Facts, Policy, compile};
+use tollward_policy::{Facts, Policy, compile};
 
-#[path = "../../crates/tollgate-policy/src/tests/servers.rs"]
+#[path = "../../crates/tollward-policy/src/tests/servers.rs"]
 mod servers;
 
 const ROUTES: &str = "

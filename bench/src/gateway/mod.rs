@@ -7,7 +7,7 @@ mod message;
 
 use crate::args::Args;
 use crate::bars::Bars;
-use crate::process::{program, tollgate};
+use crate::process::{program, tollward};
 use crate::table::{Row, Table};
 use crate::turns::{Effort, median};
 
@@ -22,15 +22,15 @@ pub(crate) fn run(
     table: &mut Table,
     bars: &mut Bars,
 ) -> anyhow::Result<()> {
-    let Some(binary) = tollgate(args.tollgate.as_deref()) else {
+    let Some(binary) = tollward(args.tollward.as_deref()) else {
         table.note(
-            "gateway: no release build of tollgate: `cargo build --release`, or --tollgate PATH.",
+            "gateway: no release build of tollward: `cargo build --release`, or --tollward PATH.",
         );
         return Ok(());
     };
     let mut lab = Lab::new()?;
     let folder = Folder::new()?;
-    let mut contenders = vec![contender::tollgate(&binary, &folder, lab.upstream)?];
+    let mut contenders = vec![contender::tollward(&binary, &folder, lab.upstream)?];
     match program(args.nginx.as_deref(), "nginx") {
         Some(nginx) => contenders.push(contender::nginx(&nginx, &folder, lab.upstream)?),
         None => table.note("gateway: no nginx in PATH to compare with, and no --nginx PATH."),

@@ -1,0 +1,118 @@
+//! Keys that replace keys, and keys that are revoked by a `POST`.
+
+use axum::extract::State;
+use serde::Deserialize;
+use tollward_directory::Key;
+use utoipa::ToSchema;
+
+use super::view::{Made, View, told};
+use super::{missing, must_be_ahead, must_be_ours, must_not_be_revoked, put_new, revoke};
+use crate::doors::admin::answer::Answer;
+use crate::doors::admin::failure::Failure;
+use crate::doors::admin::guard::{By, Operate};
+use crate::doors::admin::input::{Body, Id};
+use crate::doors::admin::moment::Moment;
+use crate::doors::admin::once::OnceKey;
+use crate::doors::admin::precondition::IfMatch;
+use crate::doors::admin::secret::made_id;
+use crate::doors::admin::span::Span;
+use crate::doors::admin::work::{Begun, Changed, Work};
+use crate::doors::admin::{Shared, unmade};
+
+/// How a key is to be replaced.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::doors::admin) struct Rotation {
+    /// How long the old key stays valid beside the new one, `0s` to `365d`: `24h` unless told otherwise.
+    overlap: Option<Span>,
+    /// When the new key ends to be valid; as the old one did, unless told otherwise.
+    expires_at: Option<Moment>,
+}
+
+const DAY_MS: i64 = 86_400_000;
+const MAX_OVERLAP_MS: i64 = 365 * DAY_MS;
+
+/// Replaces a key
+///
+/// A new key is made for the same tenant, user, client and plan. The old one stays valid for the overlap.
+#[utoipa::path(post, path = "/admin/v1/keys/{id}/rotate", tag = "keys", request_body = Rotation,
+    params(("id" = String, Path, description = "The old key's id")),
+    responses(
+        (status = 201, description = "The new key, with its secret", body = Made),
+        (status = 404, description = "There is none"),
+        (status = 409, description = "It was revoked, or it is written in the configuration file"),
+    ))]
+pub(in crate::doors::admin) async fn rotate_key(
+    By(caller, ..): By<Operate>,
+    State(shared): State<Shared>,
+    Id(id): Id,
+    expected: IfMatch,
+    once: OnceKey,
+    body: Body<Rotation>,
+) -> Result<Answer, Failure> {
+    must_be_ours(&shared, &id)?;
+    let once = once.of(&body);
+    let mut work = match Work::begin_once(&shared, caller, once).await? {
+        Begun::New(work) => work,
+        Begun::Again(answer) => return Ok(answer),
+    };
+    let before = work.edit.key(&id).await?.ok_or_else(|| missing(&id))?;
+    expected.check(before.version)?;
+    must_not_be_revoked(&before)?;
+    let overlap_ms = body.value.overlap.map_or(DAY_MS, |overlap| overlap.0);
+    if overlap_ms > MAX_OVERLAP_MS {
+        let message = "the overlap is too long";
+        return Err(Failure::invalid("overlap", message, "write `0s` to `365d`"));
+    }
+    let expires_at = body.value.expires_at.or(before.expires_at.map(Moment));
+    must_be_ahead(expires_at, work.edit.now_ms())?;
+    let ends = work.edit.now_ms().saturating_add(overlap_ms);
+    let old = Key {
+        expires_at: Some(before.expires_at.map_or(ends, |earlier| earlier.min(ends))),
+        ..before.clone()
+    };
+    let old = work.edit.put_key(old).await?;
+    let new = Key {
+        id: made_id("key").map_err(unmade)?,
+        replaces: Some(id.clone()),
+        expires_at: expires_at.map(|moment| moment.0),
+        revoked_at: None,
+        last_used_at: None,
+        version: 0,
+        ..before.clone()
+    };
+    let (new, secret) = put_new(&mut work.edit, new).await?;
+    work.record(Changed {
+        event: "key_rotated",
+        identifier: format!("key:{id}"),
+        before: Some(told(&before)),
+        after: Some(told(&old)),
+    });
+    work.record(Changed {
+        event: "key_created",
+        identifier: format!("key:{}", new.id),
+        before: None,
+        after: Some(told(&new)),
+    });
+    let answer = Answer::created(&Made::new(&new, secret, Some(&old)))?;
+    work.commit(answer).await
+}
+
+/// Revokes a key
+///
+/// As `DELETE` does. When there is no time to look first, `If-Match: *` revokes it whatever its version.
+#[utoipa::path(post, path = "/admin/v1/keys/{id}/revoke", tag = "keys",
+    params(("id" = String, Path, description = "The key's id")),
+    responses(
+        (status = 200, description = "The key, revoked", body = View),
+        (status = 404, description = "There is none"),
+        (status = 409, description = "It is written in the configuration file"),
+    ))]
+pub(in crate::doors::admin) async fn revoke_key(
+    By(caller, ..): By<Operate>,
+    State(shared): State<Shared>,
+    Id(id): Id,
+    expected: IfMatch,
+) -> Result<Answer, Failure> {
+    revoke(&shared, caller, &id, &expected).await
+}

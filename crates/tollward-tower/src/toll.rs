@@ -1,0 +1,104 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tollward_engine::{Active, Engine, Receipt, StoreError};
+
+/// What a request has paid, and who paid it: found among the extensions of an admitted request.
+///
+/// A handler that learns only while it works what a request is worth says so with [`Toll::settle`].
+#[derive(Clone)]
+pub struct Toll {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Arc<Engine>,
+    paid: Option<Paid>,
+    tenant: Option<Box<str>>,
+    plan: Option<Box<str>>,
+    user: Option<Box<str>>,
+    degraded: bool,
+}
+
+struct Paid {
+    active: Arc<Active>,
+    receipt: Mutex<Receipt>,
+}
+
+impl Toll {
+    pub(crate) fn new(engine: Arc<Engine>, admitted: &mut crate::Admitted) -> Self {
+        let paid = admitted.receipt.take().map(|paid| {
+            let (active, receipt) = *paid;
+            Paid {
+                active,
+                receipt: Mutex::new(receipt),
+            }
+        });
+        Self {
+            inner: Arc::new(Inner {
+                engine,
+                paid,
+                tenant: admitted.tenant.take(),
+                plan: admitted.plan.take(),
+                user: admitted.user.take(),
+                degraded: admitted.degraded,
+            }),
+        }
+    }
+
+    /// The tenant that the caller belongs to.
+    pub fn tenant(&self) -> Option<&str> {
+        self.inner.tenant.as_deref()
+    }
+
+    /// The plan that the caller is on.
+    pub fn plan(&self) -> Option<&str> {
+        self.inner.plan.as_deref()
+    }
+
+    /// The user.
+    pub fn user(&self) -> Option<&str> {
+        self.inner.user.as_deref()
+    }
+
+    /// Whether the request is to be served more cheaply: a limit with `strategy: degrade` was empty.
+    pub fn degraded(&self) -> bool {
+        self.inner.degraded
+    }
+
+    /// The cost paid so far, before routes and limits multiply it; none if no limit applies.
+    pub fn cost(&self) -> Option<u32> {
+        let paid = self.inner.paid.as_ref()?;
+        let receipt = paid.receipt.lock();
+        Some(receipt.unwrap_or_else(PoisonError::into_inner).cost())
+    }
+
+    /// Makes the request cost `cost` in the end: what it paid too much is given back, what it paid too
+    /// little is charged, as a debt if there is not enough left. To be called as often as one likes.
+    ///
+    /// # Errors
+    ///
+    /// The store did not answer. The difference may or may not have been charged.
+    pub async fn settle(&self, cost: u32) -> Result<(), StoreError> {
+        let Some(paid) = &self.inner.paid else {
+            return Ok(());
+        };
+        let change = {
+            let receipt = paid.receipt.lock();
+            let mut receipt = receipt.unwrap_or_else(PoisonError::into_inner);
+            receipt.change_to(cost)
+        };
+        self.inner.engine.settle(&paid.active, &change).await
+    }
+
+    /// Gives all back, in the background: nobody waits for it.
+    pub(crate) fn give_back(engine: &Arc<Engine>, active: Arc<Active>, mut receipt: Receipt) {
+        let (engine, change) = (engine.clone(), receipt.change_to(0));
+        // Without a runtime there is nobody left to be limited either.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                // Nothing more can be done about a store that does not answer.
+                let _ = engine.settle(&active, &change).await;
+            });
+        }
+    }
+}
