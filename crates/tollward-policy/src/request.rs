@@ -133,10 +133,12 @@ impl Policy {
     pub fn request<'p: 'f, 'f>(&'p self, facts: &Facts<'f>) -> Result<Request<'p, 'f>, Rejection> {
         let given = |fact: Option<&'f str>| fact.filter(|text| !text.is_empty());
         let hash = given(facts.api_key).map(hash_of);
-        let (key, allowed_key) = match &hash {
-            Some(hash) => self.people.credential(&self.rules, hash)?,
-            None => (None, None),
+        let credential = match &hash {
+            Some(hash) => Some(self.people.credential(&self.rules, hash)?),
+            None => None,
         };
+        let key = credential.map(|credential| credential.key);
+        let allowed_key = credential.and_then(|credential| credential.allowed);
         let caller = Caller {
             tenant: agree(
                 given(facts.tenant),

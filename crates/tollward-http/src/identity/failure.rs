@@ -2,6 +2,8 @@ use std::fmt;
 
 use http::StatusCode;
 
+use tollward_policy::Rejection;
+
 use super::TokenFault;
 use crate::Problem;
 
@@ -18,6 +20,8 @@ pub enum AuthFailure {
     MethodOverride,
     /// There is a token, but no key to verify it with has been loaded.
     NoProofs,
+    /// The API key of HTTP Basic cannot be verified: the directory has been out of reach for too long.
+    Unverifiable,
 }
 
 impl AuthFailure {
@@ -26,7 +30,7 @@ impl AuthFailure {
         match self {
             Self::BadCredentials | Self::BadToken(_) => StatusCode::UNAUTHORIZED,
             Self::Ambiguous | Self::MethodOverride => StatusCode::BAD_REQUEST,
-            Self::NoProofs => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoProofs | Self::Unverifiable => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -38,6 +42,7 @@ impl AuthFailure {
             Self::Ambiguous => "ambiguous_identity",
             Self::MethodOverride => "ambiguous_method",
             Self::NoProofs => "keys_unavailable",
+            Self::Unverifiable => "directory_stale",
         };
         Problem::new(self.status(), self.to_string()).with("reason", reason)
     }
@@ -58,6 +63,7 @@ impl fmt::Display for AuthFailure {
                 f.write_str("a header asks for another method than the request has")
             }
             Self::NoProofs => f.write_str("tokens cannot be verified right now"),
+            Self::Unverifiable => Rejection::Unverifiable.fmt(f),
         }
     }
 }

@@ -24,7 +24,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use http::request::Parts;
 use subtle::ConstantTimeEq;
-use tollward_policy::{Facts, IdentityOptions, Policy};
+use tollward_policy::{Facts, IdentityOptions, Policy, Rejection};
 
 use self::address::{ClientAddress, client_address};
 use crate::outgoing::overrides_method;
@@ -213,7 +213,11 @@ impl<'r> Identified<'r> {
         let decoded = decoded.ok_or(AuthFailure::BadCredentials)?;
         let pair = decoded.split_once(':').ok_or(AuthFailure::BadCredentials)?;
         let (id, secret) = pair;
-        let owner = policy.key(secret).and_then(|key| key.client.as_deref());
+        let owner = match policy.key(secret) {
+            Ok(key) => key.client.as_deref(),
+            Err(Rejection::Unverifiable) => return Err(AuthFailure::Unverifiable),
+            Err(_) => None,
+        };
         let owned = owner.is_some_and(|owner| owner.as_bytes().ct_eq(id.as_bytes()).into());
         let other = |key: &str| !bool::from(key.as_bytes().ct_eq(secret.as_bytes()));
         if !owned {

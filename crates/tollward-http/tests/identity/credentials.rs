@@ -7,7 +7,7 @@ use http::request::Parts;
 use serde_json::json;
 use tollward_http::{AuthFailure, Identified, Proofs, TokenFault, identify};
 use tollward_policy::config::JwtAlgorithm;
-use tollward_policy::{IdentityOptions, JwtOptions, Policy};
+use tollward_policy::{Change, IdentityOptions, JwtOptions, Policy};
 
 use crate::keys::{Signer, jwks};
 use crate::{NOW, head, peer, policy, sender, source};
@@ -357,4 +357,31 @@ fn failures_have_their_status() {
         assert_eq!(problem.to_json()["detail"], failure.to_string());
         assert_eq!(failure.is_guess(), guess);
     }
+}
+
+/// While the directory's keys cannot be verified, HTTP Basic gets the same answer as a key in its header: 503, and
+/// it does not count as a guess.
+#[test]
+fn basic_with_a_stale_directory_is_unavailable() {
+    let policy = policy(KEYS).with(vec![Change::Closed(true)]);
+    let ask = |pair: &str| {
+        let value = basic(pair);
+        let head = head(&[("authorization", value.as_bytes())]);
+        let found = identify(
+            &options(),
+            &Proofs::default(),
+            &policy,
+            peer(STRANGER),
+            &head,
+            NOW,
+        );
+        found.map(|_| ())
+    };
+    let failure = ask("app:of-the-directory").unwrap_err();
+    assert_eq!(failure, AuthFailure::Unverifiable);
+    assert_eq!(failure.status(), http::StatusCode::SERVICE_UNAVAILABLE);
+    assert!(!failure.is_guess());
+    // The file's keys are known whatever becomes of the directory.
+    assert_eq!(ask("app:secret-1"), Ok(()));
+    assert_eq!(ask("other:secret-1"), Err(AuthFailure::BadCredentials));
 }

@@ -13,12 +13,3 @@ pub struct ApiKey {
     /// time, by [`Change::Time`](crate::Change::Time).
     pub expires_at: Option<u64>,
 }
-
-/// A key that is known, but proves nobody.
-pub(super) static NOBODY: ApiKey = ApiKey {
-    tenant: None,
-    user: None,
-    client: None,
-    plan: None,
-    expires_at: None,
-};

@@ -25,7 +25,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use boost::Boosts;
-use key::NOBODY;
 use kin::Kin;
 use sharded::Sharded;
 
@@ -56,8 +55,14 @@ pub(crate) struct People {
     is_closed: bool,
 }
 
-/// Whose a key is, and for what reason it is never limited.
-pub(crate) type Credential<'p> = (Option<&'p ApiKey>, Option<&'p str>);
+/// An API key that is valid now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credential<'p> {
+    /// Whose it is.
+    pub(crate) key: &'p ApiKey,
+    /// The reason an allow-list gives for not limiting it.
+    pub(crate) allowed: Option<&'p str>,
+}
 
 /// Where an entry is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,10 +172,10 @@ impl People {
         self.boosts.of(user, tenant)
     }
 
-    /// Whose a key is, and for what reason it is never limited. What the file says comes first.
+    /// Looks up an API key. The file takes precedence over the directory.
     ///
-    /// A key that has come to its end is none, and one that cannot be believed any more is not believed,
-    /// though the allow-list has it. One that only the allow-list has proves nobody.
+    /// An allow-list never makes a key valid: it only lifts the limits of a key that exists, has not
+    /// expired and can be verified.
     pub(crate) fn credential<'p>(
         &'p self,
         rules: &'p Rules,
@@ -178,19 +183,19 @@ impl People {
     ) -> Result<Credential<'p>, Rejection> {
         let of_file = rules.keys.get(hash);
         let of_directory = || self.keys.get(hash).map(|key| &**key);
+        if self.is_closed && of_file.is_none() {
+            return Err(Rejection::Unverifiable);
+        }
         let key = of_file.or_else(of_directory);
-        if key.is_some_and(|key| key.expires_at.is_some_and(|end| end <= self.now)) {
+        let key = key.ok_or(Rejection::UnknownKey)?;
+        if key.expires_at.is_some_and(|end| end <= self.now) {
             return Err(Rejection::UnknownKey);
         }
         let allowed = rules.allow.key(hash);
-        if self.is_closed && of_file.is_none() && (key.is_some() || allowed.is_none()) {
-            return Err(Rejection::Unverifiable);
-        }
-        let allowed = allowed.or_else(|| self.allow.key(hash));
-        match (key, allowed) {
-            (None, None) => Err(Rejection::UnknownKey),
-            found => Ok(found),
-        }
+        Ok(Credential {
+            key,
+            allowed: allowed.or_else(|| self.allow.key(hash)),
+        })
     }
 
     pub(crate) fn allow_list(&self) -> &AllowList {
@@ -222,11 +227,14 @@ impl Policy {
         }
     }
 
-    /// What is known of the key with this secret. One that only the allow-list has proves nobody.
-    pub fn key(&self, secret: &str) -> Option<&ApiKey> {
+    /// Looks up an API key by its secret.
+    ///
+    /// # Errors
+    ///
+    /// There is no such key, or it cannot be told because the directory is out of reach.
+    pub fn key(&self, secret: &str) -> Result<&ApiKey, Rejection> {
         let credential = self.people.credential(&self.rules, &hash_of(secret));
-        let (key, _) = credential.ok()?;
-        Some(key.unwrap_or(&NOBODY))
+        credential.map(|credential| credential.key)
     }
 
     /// Whether what is known of the directory's API keys is too old to go by.

@@ -247,7 +247,6 @@ keys:
 allow:
   - {{ cidr: 192.0.2.0/24, reason: office }}
   - {{ cidr: 2001:db8::/32 }}
-  - {{ api_key: {{ sha256: {allowed} }}, reason: partner }}
   - {{ api_key: {{ sha256: {listed} }}, reason: friend }}
   - {{ user: root, reason: operator }}
   - {{ tenant: acme, reason: ours }}
@@ -260,7 +259,6 @@ routes:
         of_user = sha256("of-user"),
         of_tenant = sha256("of-tenant"),
         listed = sha256("listed"),
-        allowed = sha256("allowed"),
     ))
 }
 
@@ -297,7 +295,6 @@ fn the_allow_list() {
         (ip("2001:db8:ffff::1"), Some("allow-list")),
         (ip("2001:db9::1"), None),
         (key("plain"), None),
-        (key("allowed"), Some("partner")),
         (key("listed"), Some("friend")),
         (key("of-user"), Some("operator")),
         (key("of-tenant"), Some("ours")),

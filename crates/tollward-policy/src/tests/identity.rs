@@ -157,10 +157,6 @@ fn anonymous_callers_are_refused_if_the_file_says_so() {
             api_key: Some("k"),
             ..none
         },
-        Facts {
-            api_key: Some("listed"),
-            ..none
-        },
     ];
     let plan = "plans: { free: { rate_limit: { sustained: { rate: 1 } } } }\n";
     for (said, refused) in [
@@ -248,11 +244,15 @@ fn what_is_known_of_a_key() {
         client: Some("web".into()),
         ..ApiKey::default()
     };
-    assert_eq!(policy.key("web"), Some(&web));
+    assert_eq!(policy.key("web"), Ok(&web));
     assert_eq!(policy.key("all").unwrap().tenant.as_deref(), Some("t"));
-    assert_eq!(policy.key("listed"), Some(&ApiKey::default()));
-    for unknown in ["", "Web", "web ", "nobody"] {
-        assert_eq!(policy.key(unknown), None, "{unknown:?}");
+    // That it is on the allow-list makes it no key.
+    for unknown in ["", "Web", "web ", "nobody", "listed"] {
+        assert_eq!(
+            policy.key(unknown),
+            Err(Rejection::UnknownKey),
+            "{unknown:?}"
+        );
     }
 }
 

@@ -270,7 +270,7 @@ fn a_file_that_lowers_a_budget_below_children_of_the_directory_is_told() {
 }
 
 #[test]
-fn a_key_that_has_ended_is_none_though_it_is_on_the_allow_list() {
+fn an_allow_list_makes_no_key_valid() {
     let text = format!(
         "
 keys: [ {{ sha256: {file}, tenant: acme, expires_at: 1970-01-01T00:00:50Z }} ]
@@ -304,29 +304,49 @@ allow: [ {{ api_key: {{ sha256: {file} }} }}, {{ api_key: {{ sha256: {listed} }}
         };
         policy.request(&facts).map(|_| ()).err()
     };
-    for secret in ["file", "listed", "directory", "only listed"] {
+    for secret in ["file", "directory"] {
         assert_eq!(ask(&policy, secret), None, "{secret}");
-        assert!(policy.key(secret).is_some());
+        assert!(policy.key(secret).is_ok());
+    }
+    for secret in ["listed", "only listed"] {
+        assert_eq!(
+            ask(&policy, secret),
+            Some(Rejection::UnknownKey),
+            "{secret}"
+        );
+        assert!(policy.key(secret).is_err());
     }
     let later = policy.with(vec![Change::Time(50)]);
     for secret in ["file", "directory"] {
         assert_eq!(ask(&later, secret), Some(Rejection::UnknownKey), "{secret}");
-        assert!(later.key(secret).is_none());
+        assert!(later.key(secret).is_err());
     }
-    assert_eq!(ask(&later, "listed"), None);
+    // Each list names a key of the other side, which then is gone.
+    let revoked = policy.with(vec![
+        Change::Key {
+            hash: hash_of("directory"),
+            key: None,
+        },
+        allowed("3", "file"),
+    ]);
+    assert_eq!(
+        ask(&revoked, "directory"),
+        Some(Rejection::UnknownKey),
+        "the directory's list still names it"
+    );
+    let removed = super::policy("").for_people_of(&revoked);
+    assert_eq!(ask(&removed, "file"), Some(Rejection::UnknownKey));
     // A clock that was wrong for a moment has done no harm.
     assert_eq!(ask(&later.with(vec![Change::Time(49)]), "file"), None);
     let closed = policy.with(vec![Change::Closed(true)]);
-    for secret in ["directory", "only listed", "nobody's"] {
+    for secret in ["directory", "listed", "only listed", "nobody's"] {
         assert_eq!(
             ask(&closed, secret),
             Some(Rejection::Unverifiable),
             "{secret}"
         );
     }
-    for secret in ["file", "listed"] {
-        assert_eq!(ask(&closed, secret), None, "{secret}");
-    }
+    assert_eq!(ask(&closed, "file"), None);
 }
 
 #[test]

@@ -10,21 +10,25 @@ use tollward_core::Key;
 
 use super::{charged, policy, sha256, tagged};
 use crate::config::ScopeWord;
+use crate::policy::hash_of;
 use crate::scope::{Caller, CallerIp, ScopeBytes, encode, values};
-use crate::{Facts, KeyText, MAX_KEY_TEXT, Policy, Treatment};
+use crate::{ApiKey, Change, Facts, KeyText, MAX_KEY_TEXT, Policy};
 
 const SECRET: &str = "s3cret";
 const IP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
 fn with_scope(scope: &str) -> Policy {
-    policy(&format!(
+    let rules = policy(&format!(
         "
 limits: {{ x: {{ sustained: {{ rate: 1 }}, scope: {scope} }} }}
-allow: [ {{ api_key: {{ sha256: {} }} }} ]
 routes: [ {{ match: /r }} ]
-",
-        sha256(SECRET)
-    ))
+"
+    ));
+    // A key that proves nothing but itself.
+    rules.with(vec![Change::Key {
+        hash: hash_of(SECRET),
+        key: Some(ApiKey::default()),
+    }])
 }
 
 /// The key of the only charge; none if there is no charge.
@@ -67,10 +71,7 @@ fn the_next_proven_identity_stands_in() {
             let by = chain.iter().find(|fact| known.contains(fact)).copied();
             let by = by.unwrap_or("unknown");
             for policy in [&single, &composite] {
-                let mut request = policy.request(&facts).unwrap();
-                // The key is one of the allow-list, so that it proves nothing but itself.
-                request.treatment = Treatment::Limited;
-                let explained = request.explain();
+                let explained = policy.request(&facts).unwrap().explain();
                 let skipped = word == "ip" && by == "unknown" && std::ptr::eq(policy, &single);
                 if skipped {
                     assert!(explained.charges.is_empty(), "{word} of {known:?}");

@@ -353,5 +353,5 @@ fn an_expired_key_is_no_key() {
         later(100).request(&facts).err(),
         Some(crate::Rejection::UnknownKey)
     );
-    assert!(later(100).key("secret").is_none());
+    assert!(later(100).key("secret").is_err());
 }
