@@ -3,7 +3,7 @@ use sqlx::Executor;
 use crate::directory::Directory;
 use crate::entity::{Entity, many, one, one_by, put, select};
 use crate::error::{Conflict, DirectoryError};
-use crate::people::{Allow, Boost, Key, Setting, Tenant, Token, User};
+use crate::people::{Boost, Key, ListEntry, Setting, Tenant, Token, User};
 use crate::records::{AuditEvent, Remembered};
 use crate::sql::{first, number, placeholders, run, statement, texts, within};
 use crate::transaction::Transaction;
@@ -89,16 +89,34 @@ impl Edit {
         one_by(&mut self.transaction, "hash", hash).await
     }
 
-    /// An entry of the allow-list.
-    pub async fn allow_entry(&mut self, id: &str) -> Result<Option<Allow>> {
+    /// The newest key that was made to replace another and was not revoked since.
+    pub async fn successor(&mut self, id: &str) -> Result<Option<Key>> {
+        let text = format!(
+            "{} WHERE replaces = $1 AND revoked_at IS NULL ORDER BY created_at DESC, id LIMIT 1",
+            select::<Key>()
+        );
+        let asked = statement(text).text(id);
+        first(&mut self.transaction, asked, <Key as Entity>::read).await
+    }
+
+    /// An entry of a list.
+    pub async fn list_entry(&mut self, id: &str) -> Result<Option<ListEntry>> {
         one(&mut self.transaction, id).await
     }
 
-    /// The entry of the allow-list for a caller, of a kind and a value.
-    pub async fn allow_of(&mut self, kind: &str, value: &str) -> Result<Option<Allow>> {
-        let text = format!("{} WHERE kind = $1 AND value = $2", select::<Allow>());
-        let asked = statement(text).text(kind).text(value);
-        first(&mut self.transaction, asked, <Allow as Entity>::read).await
+    /// The entry of a list, `allow` or `deny`, for the caller of this kind and value.
+    pub async fn listed(
+        &mut self,
+        list: &str,
+        kind: &str,
+        value: &str,
+    ) -> Result<Option<ListEntry>> {
+        let text = format!(
+            "{} WHERE list = $1 AND kind = $2 AND value = $3",
+            select::<ListEntry>()
+        );
+        let asked = statement(text).text(list).text(kind).text(value);
+        first(&mut self.transaction, asked, <ListEntry as Entity>::read).await
     }
 
     /// A boost.
@@ -192,9 +210,9 @@ impl Edit {
         self.put(key).await
     }
 
-    /// As [`Edit::put_tenant`]. Kind and value stay as they were made.
-    pub async fn put_allow(&mut self, allow: Allow) -> Result<Allow> {
-        self.put(allow).await
+    /// As [`Edit::put_tenant`]. List, kind and value stay as they were made.
+    pub async fn put_list_entry(&mut self, entry: ListEntry) -> Result<ListEntry> {
+        self.put(entry).await
     }
 
     /// As [`Edit::put_tenant`]. Kind and target stay as they were made.
@@ -231,7 +249,7 @@ impl Edit {
                 )
             };
             self.delete_where::<Boost>(&theirs("target"), some).await?;
-            self.delete_where::<Allow>(&theirs("value"), some).await?;
+            self.delete_allowed(&theirs("value"), some).await?;
             self.delete_where::<User>(&of_tenants, some).await?;
             deleted += self
                 .delete_where::<Tenant>(&format!("id IN {these}"), some)
@@ -253,7 +271,7 @@ impl Edit {
         let boosts = "kind = 'user' AND target = $1";
         self.delete_where::<Boost>(boosts, &this).await?;
         let allowed = "kind = 'user' AND value = $1";
-        self.delete_where::<Allow>(allowed, &this).await?;
+        self.delete_allowed(allowed, &this).await?;
         self.delete::<User>(id).await
     }
 
@@ -263,9 +281,9 @@ impl Edit {
         Ok(deleted > 0)
     }
 
-    /// Deletes an entry of the allow-list. Whether there was one.
-    pub async fn delete_allow(&mut self, id: &str) -> Result<bool> {
-        self.delete::<Allow>(id).await
+    /// Deletes an entry of a list. Whether there was one.
+    pub async fn delete_list_entry(&mut self, id: &str) -> Result<bool> {
+        self.delete::<ListEntry>(id).await
     }
 
     /// Deletes a boost. Whether there was one.
@@ -369,8 +387,15 @@ impl Edit {
     async fn delete_keys(&mut self, which: &str, ids: &[String]) -> Result<u64> {
         let theirs =
             format!("kind = 'api_key' AND value IN (SELECT hash FROM api_keys WHERE {which})");
-        self.delete_where::<Allow>(&theirs, ids).await?;
+        self.delete_allowed(&theirs, ids).await?;
         self.delete_where::<Key>(which, ids).await
+    }
+
+    /// Deletes entries of the allow-list, as [`Edit::delete_where`] does. Entries of the deny-list outlive those
+    /// whom they name.
+    async fn delete_allowed(&mut self, which: &str, ids: &[String]) -> Result<u64> {
+        let which = format!("list = 'allow' AND ({which})");
+        self.delete_where::<ListEntry>(&which, ids).await
     }
 
     /// Deletes the rows that a condition is true of in which `$1`, `$2`, … are the ids. How many there were.

@@ -10,7 +10,7 @@ use crate::directory::Directory;
 use crate::entity::Entity;
 use crate::error::DirectoryError;
 use crate::held::{Held, HeldKey, HeldTenant, HeldUser, select};
-use crate::people::{Allow, Boost, Setting, Token};
+use crate::people::{Boost, ListEntry, Setting, Token};
 use crate::sql::{Conditions, Fields, all, first, number, statement, within};
 
 type Result<T> = std::result::Result<T, DirectoryError>;
@@ -30,8 +30,8 @@ pub enum Row {
     User(String, Option<HeldUser>),
     /// A key, by its hash in hexadecimal digits.
     Key(String, Option<HeldKey>),
-    /// An entry of the allow-list.
-    Allow(String, Option<Allow>),
+    /// An entry of the allow-list or the deny-list.
+    Listed(String, Option<ListEntry>),
     /// A boost.
     Boost(String, Option<Boost>),
     /// An admin token.
@@ -97,7 +97,7 @@ impl Directory {
         load(&mut snapshot, &mut each, Row::Tenant).await?;
         load(&mut snapshot, &mut each, Row::User).await?;
         load(&mut snapshot, &mut each, Row::Key).await?;
-        load(&mut snapshot, &mut each, Row::Allow).await?;
+        load(&mut snapshot, &mut each, Row::Listed).await?;
         load(&mut snapshot, &mut each, Row::Boost).await?;
         load(&mut snapshot, &mut each, Row::Token).await?;
         load(&mut snapshot, &mut each, Row::Setting).await?;
@@ -155,7 +155,7 @@ async fn changes(
     look_up(connection, &mut ids, &mut rows, Row::Tenant).await?;
     look_up(connection, &mut ids, &mut rows, Row::User).await?;
     look_up(connection, &mut ids, &mut rows, Row::Key).await?;
-    look_up(connection, &mut ids, &mut rows, Row::Allow).await?;
+    look_up(connection, &mut ids, &mut rows, Row::Listed).await?;
     look_up(connection, &mut ids, &mut rows, Row::Boost).await?;
     look_up(connection, &mut ids, &mut rows, Row::Token).await?;
     look_up(connection, &mut ids, &mut rows, Row::Setting).await?;

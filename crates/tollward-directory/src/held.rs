@@ -2,7 +2,7 @@
 
 use crate::entity::{Entity, columns};
 use crate::error::DirectoryError;
-use crate::people::{Allow, Boost, Key, Setting, Tenant, Token, User};
+use crate::people::{Boost, Key, ListEntry, Setting, Tenant, Token, User};
 use crate::sql::Fields;
 
 type Result<T> = std::result::Result<T, DirectoryError>;
@@ -14,6 +14,8 @@ pub struct HeldTenant {
     pub parent: Option<String>,
     /// Its plan.
     pub plan: Option<String>,
+    /// Whether it is suspended.
+    pub suspended: bool,
     /// Its `rate_limit`, as JSON.
     pub rate_limit: Option<String>,
 }
@@ -21,8 +23,12 @@ pub struct HeldTenant {
 /// What a node holds of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeldUser {
+    /// The tenant that the user belongs to.
+    pub tenant: Option<String>,
     /// The user's plan.
     pub plan: Option<String>,
+    /// Whether the user is suspended.
+    pub suspended: bool,
 }
 
 /// What a node holds of a key.
@@ -36,8 +42,10 @@ pub struct HeldKey {
     pub client: Option<String>,
     /// A plan that goes before the user's and the tenant's.
     pub plan: Option<String>,
-    /// When it ends to be valid, in Unix milliseconds.
+    /// When it expires, in Unix milliseconds.
     pub expires_at: Option<i64>,
+    /// Whether it is suspended.
+    pub suspended: bool,
 }
 
 /// Something that is read of an entity.
@@ -59,13 +67,14 @@ impl Held for HeldTenant {
     type Of = Tenant;
 
     fn columns() -> String {
-        "parent, plan, rate_limit".to_owned()
+        "parent, plan, suspended_at, rate_limit".to_owned()
     }
 
     fn read(fields: &mut Fields<'_>) -> Result<Self> {
         Ok(Self {
             parent: Tenant::above(fields.next()?),
             plan: fields.next()?,
+            suspended: is_set(fields)?,
             rate_limit: fields.next()?,
         })
     }
@@ -75,12 +84,14 @@ impl Held for HeldUser {
     type Of = User;
 
     fn columns() -> String {
-        "plan".to_owned()
+        "tenant_id, plan, suspended_at".to_owned()
     }
 
     fn read(fields: &mut Fields<'_>) -> Result<Self> {
         Ok(Self {
+            tenant: fields.next()?,
             plan: fields.next()?,
+            suspended: is_set(fields)?,
         })
     }
 }
@@ -89,7 +100,7 @@ impl Held for HeldKey {
     type Of = Key;
 
     fn columns() -> String {
-        "tenant_id, user_id, client, plan, expires_at".to_owned()
+        "tenant_id, user_id, client, plan, expires_at, suspended_at".to_owned()
     }
 
     fn read(fields: &mut Fields<'_>) -> Result<Self> {
@@ -99,8 +110,15 @@ impl Held for HeldKey {
             client: fields.next()?,
             plan: fields.next()?,
             expires_at: fields.next()?,
+            suspended: is_set(fields)?,
         })
     }
+}
+
+/// Whether a moment is given.
+fn is_set(fields: &mut Fields<'_>) -> Result<bool> {
+    let moment: Option<i64> = fields.next()?;
+    Ok(moment.is_some())
 }
 
 /// There are few of them: all is held.
@@ -120,4 +138,4 @@ macro_rules! held_whole {
     };
 }
 
-held_whole!(Allow, Boost, Token, Setting);
+held_whole!(ListEntry, Boost, Token, Setting);

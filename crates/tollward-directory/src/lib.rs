@@ -1,6 +1,6 @@
 //! Who exists, what they may use, who changed it: in SQLite or PostgreSQL, by the same statements.
 //!
-//! A [`Directory`] holds tenants, users, API keys, the allow-list, boosts, admin tokens, settings, the
+//! A [`Directory`] holds tenants, users, API keys, the allow-list and the deny-list, boosts, admin tokens, settings, the
 //! audit trail and the roll-ups of usage. A node keeps what decisions need in memory and follows the
 //! changes; a decision never waits for the database.
 //!
@@ -40,6 +40,6 @@ pub use follow::{Changes, Position, Row};
 pub use held::{HeldKey, HeldTenant, HeldUser};
 pub use mirror::{Health, Mirror, TokenHolder};
 pub use page::{Listed, MAX_PAGE, Page};
-pub use people::{Allow, Boost, Key, KeyFilter, Setting, Tenant, Token, User};
+pub use people::{Boost, Key, KeyFilter, ListEntry, Setting, Tenant, Token, User};
 pub use records::{AuditEvent, AuditFilter, Granularity, Remembered, UsageFilter, UsageRow};
 pub use watch::Watch;

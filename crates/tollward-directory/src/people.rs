@@ -12,6 +12,10 @@ pub struct Tenant {
     pub parent: Option<String>,
     /// Its plan.
     pub plan: Option<String>,
+    /// When it was suspended; none if it is not.
+    pub suspended_at: Option<i64>,
+    /// Why it was suspended.
+    pub suspended_reason: Option<String>,
     /// Its `rate_limit`, as JSON.
     pub rate_limit: Option<String>,
     /// The sustained rate of `rate_limit`, for sums.
@@ -37,6 +41,10 @@ pub struct User {
     pub tenant: Option<String>,
     /// The user's plan.
     pub plan: Option<String>,
+    /// When the user was suspended; none if the user is not.
+    pub suspended_at: Option<i64>,
+    /// Why the user was suspended.
+    pub suspended_reason: Option<String>,
     /// Whether the user's e-mail address was verified.
     pub email_verified: bool,
     /// Whatever else is known, as a JSON object.
@@ -68,8 +76,12 @@ pub struct Key {
     pub client: Option<String>,
     /// A plan that goes before the user's and the tenant's.
     pub plan: Option<String>,
-    /// When it ends to be valid.
+    /// When it expires.
     pub expires_at: Option<i64>,
+    /// When it was suspended; none if it is not.
+    pub suspended_at: Option<i64>,
+    /// Why it was suspended.
+    pub suspended_reason: Option<String>,
     /// When it was revoked. Revoked keys stay.
     pub revoked_at: Option<i64>,
     /// When it was last used, to the minute or so. Of reads only: a put leaves it as it is.
@@ -95,14 +107,16 @@ pub struct KeyFilter {
     pub revoked: bool,
 }
 
-/// An entry of the allow-list: a caller that no limit concerns. There is one at most of a kind and value.
+/// An entry of the allow-list or the deny-list: a caller. A list has one entry at most of a kind and value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Allow {
+pub struct ListEntry {
     /// Its id.
     pub id: String,
-    /// What the value is: `cidr`, `user`, `tenant` or `api_key` (the hash of one).
+    /// The list: `allow` or `deny`.
+    pub list: String,
+    /// What the value is: `cidr`, `user`, `client`, `tenant` or `api_key` (the hash of one).
     pub kind: String,
-    /// Whom it lets through.
+    /// The caller.
     pub value: String,
     /// Why.
     pub reason: String,
@@ -148,7 +162,7 @@ pub struct Token {
     pub role: String,
     /// SHA-256 of the secret, as 64 lower-case hexadecimal digits. No other token has it.
     pub hash: String,
-    /// When it ends to be valid.
+    /// When it expires.
     pub expires_at: Option<i64>,
     /// When it was revoked.
     pub revoked_at: Option<i64>,

@@ -4,7 +4,7 @@ use crate::directory::Directory;
 use crate::entity::{Entity, list, one, one_by, select};
 use crate::error::DirectoryError;
 use crate::page::{Listed, Page};
-use crate::people::{Allow, Boost, Key, KeyFilter, Setting, Tenant, Token, User};
+use crate::people::{Boost, Key, KeyFilter, ListEntry, Setting, Tenant, Token, User};
 use crate::records::{AuditEvent, AuditFilter, Remembered, UsageFilter, UsageRow};
 use crate::sql::{Conditions, all};
 use crate::stored;
@@ -32,8 +32,8 @@ impl Directory {
         one_by(&mut *self.reader().await?, "hash", hash).await
     }
 
-    /// An entry of the allow-list.
-    pub async fn allow_entry(&self, id: &str) -> Result<Option<Allow>> {
+    /// An entry of a list.
+    pub async fn list_entry(&self, id: &str) -> Result<Option<ListEntry>> {
         self.one(id).await
     }
 
@@ -75,9 +75,10 @@ impl Directory {
         list(&mut *self.reader().await?, conditions, page).await
     }
 
-    /// The allow-list, by the ids of its entries.
-    pub async fn allow(&self, page: &Page) -> Result<Listed<Allow>> {
-        self.list(page).await
+    /// The entries of a list, `allow` or `deny`, by their ids.
+    pub async fn list_entries(&self, of: &str, page: &Page) -> Result<Listed<ListEntry>> {
+        let conditions = Conditions::of(select::<ListEntry>()).and_text("list = {}", Some(of));
+        list(&mut *self.reader().await?, conditions, page).await
     }
 
     /// Boosts by their ids, also those that have ended.

@@ -8,7 +8,7 @@ use crate::error::DirectoryError;
 use crate::sql::{number, run, statement};
 
 /// The steps, from an empty database on. The version of a schema is how many were taken.
-const STEPS: [&str; 1] = [include_str!("schema/1.sql")];
+const STEPS: [&str; 2] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 const KNOWN: i64 = STEPS.len() as i64;
 
 /// Steps over much data take their time.

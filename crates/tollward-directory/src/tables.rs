@@ -2,7 +2,7 @@
 
 use crate::entity::{Beside, Entity, ROOT, Stamps};
 use crate::error::DirectoryError;
-use crate::people::{Allow, Boost, Key, Setting, Tenant, Token, User};
+use crate::people::{Boost, Key, ListEntry, Setting, Tenant, Token, User};
 use crate::sql::{Fields, Statement};
 
 type Result<T> = std::result::Result<T, DirectoryError>;
@@ -27,6 +27,8 @@ impl Entity for Tenant {
     const FREE: &'static [&'static str] = &[
         "parent",
         "plan",
+        "suspended_at",
+        "suspended_reason",
         "rate_limit",
         "rate",
         "window_secs",
@@ -38,6 +40,8 @@ impl Entity for Tenant {
             id: fields.next()?,
             parent: Self::above(fields.next()?),
             plan: fields.next()?,
+            suspended_at: fields.next()?,
+            suspended_reason: fields.next()?,
             rate_limit: fields.next()?,
             rate: fields.maybe_number()?,
             window_secs: fields.maybe_number()?,
@@ -62,6 +66,8 @@ impl Entity for Tenant {
             .text(&self.id)
             .text(parent)
             .maybe_text(self.plan.as_deref())
+            .maybe_number(self.suspended_at)
+            .maybe_text(self.suspended_reason.as_deref())
             .maybe_text(self.rate_limit.as_deref())
             .maybe_number(self.rate.map(i64::from))
             .maybe_number(self.window_secs.map(i64::from))
@@ -79,13 +85,22 @@ impl Entity for User {
     const KIND: &'static str = "user";
     const TABLE: &'static str = "users";
     const FIXED: &'static [&'static str] = &[];
-    const FREE: &'static [&'static str] = &["tenant_id", "plan", "email_verified", "attributes"];
+    const FREE: &'static [&'static str] = &[
+        "tenant_id",
+        "plan",
+        "suspended_at",
+        "suspended_reason",
+        "email_verified",
+        "attributes",
+    ];
 
     fn read(fields: &mut Fields<'_>) -> Result<Self> {
         Ok(Self {
             id: fields.next()?,
             tenant: fields.next()?,
             plan: fields.next()?,
+            suspended_at: fields.next()?,
+            suspended_reason: fields.next()?,
             email_verified: fields.next::<i64>()? != 0,
             attributes: fields.next()?,
             created_at: fields.next()?,
@@ -103,6 +118,8 @@ impl Entity for User {
             .text(&self.id)
             .maybe_text(self.tenant.as_deref())
             .maybe_text(self.plan.as_deref())
+            .maybe_number(self.suspended_at)
+            .maybe_text(self.suspended_reason.as_deref())
             .number(i64::from(self.email_verified))
             .text(&self.attributes)
     }
@@ -126,6 +143,8 @@ impl Entity for Key {
         "client",
         "plan",
         "expires_at",
+        "suspended_at",
+        "suspended_reason",
         "revoked_at",
         "replaces",
     ];
@@ -146,6 +165,8 @@ impl Entity for Key {
             client: fields.next()?,
             plan: fields.next()?,
             expires_at: fields.next()?,
+            suspended_at: fields.next()?,
+            suspended_reason: fields.next()?,
             revoked_at: fields.next()?,
             replaces: fields.next()?,
             created_at: fields.next()?,
@@ -166,6 +187,8 @@ impl Entity for Key {
             .maybe_text(self.client.as_deref())
             .maybe_text(self.plan.as_deref())
             .maybe_number(self.expires_at)
+            .maybe_number(self.suspended_at)
+            .maybe_text(self.suspended_reason.as_deref())
             .maybe_number(self.revoked_at)
             .maybe_text(self.replaces.as_deref())
     }
@@ -181,15 +204,16 @@ impl Entity for Key {
     stamped!();
 }
 
-impl Entity for Allow {
-    const KIND: &'static str = "allow";
-    const TABLE: &'static str = "allowed";
-    const FIXED: &'static [&'static str] = &["kind", "value"];
+impl Entity for ListEntry {
+    const KIND: &'static str = "listed";
+    const TABLE: &'static str = "listed";
+    const FIXED: &'static [&'static str] = &["list", "kind", "value"];
     const FREE: &'static [&'static str] = &["reason"];
 
     fn read(fields: &mut Fields<'_>) -> Result<Self> {
         Ok(Self {
             id: fields.next()?,
+            list: fields.next()?,
             kind: fields.next()?,
             value: fields.next()?,
             reason: fields.next()?,
@@ -202,6 +226,7 @@ impl Entity for Allow {
     fn bind(&self, statement: Statement) -> Statement {
         statement
             .text(&self.id)
+            .text(&self.list)
             .text(&self.kind)
             .text(&self.value)
             .text(&self.reason)

@@ -52,8 +52,10 @@ pub enum Reason {
     Limit,
     /// It costs more than one of its limits can ever hold.
     CostExceedsCapacity,
-    /// Its route is denied to all.
+    /// Its route is denied to all, or the deny-list names the caller.
     Denied,
+    /// The caller's API key, user or tenant is suspended.
+    Suspended,
     /// The allow-list names the caller.
     AllowList,
     /// Its route is open to all.
@@ -147,12 +149,18 @@ impl Action {
 }
 
 impl Reason {
+    /// Whether the request is refused whatever its limits are: in shadow too.
+    pub const fn is_ban(self) -> bool {
+        matches!(self, Self::Denied | Self::Suspended)
+    }
+
     /// As it is written in answers.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Limit => "limit",
             Self::CostExceedsCapacity => "cost_exceeds_capacity",
             Self::Denied => "denied",
+            Self::Suspended => "suspended",
             Self::AllowList => "allow_list",
             Self::OpenRoute => "open_route",
             Self::EnforcementOff => "enforcement_off",

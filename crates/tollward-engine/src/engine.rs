@@ -8,7 +8,8 @@ use smallvec::{SmallVec, smallvec};
 use tollward_core::{Charge, Timestamp};
 use tollward_policy::config::Enforcement;
 use tollward_policy::{
-    Bypass, Change, Charges, Facts, LimitId, Policy, Rejection, Request, TENANT_FAMILY, Treatment,
+    Bypass, Change, Charges, Denial, Facts, LimitId, Policy, Rejection, Request, TENANT_FAMILY,
+    Treatment,
 };
 use tollward_store::{Mode, Outcome, Store};
 
@@ -181,7 +182,17 @@ impl Engine {
                 };
                 self.without_limits(Action::Bypass, Some(reason), now)
             }
-            (None, _) => self.without_limits(Action::Deny, Some(Reason::Denied), now),
+            (None, Treatment::Denied(why)) => {
+                let reason = match why {
+                    Denial::Route | Denial::DenyList(_) => Reason::Denied,
+                    Denial::Suspended(_) => Reason::Suspended,
+                };
+                self.without_limits(Action::Deny, Some(reason), now)
+            }
+            // Whoever asks has left out the charges.
+            (None, Treatment::Limited) => {
+                self.without_limits(Action::Deny, Some(Reason::Denied), now)
+            }
         };
         self.observe(active, &decision, mode);
         if let (Some(observer), Mode::Charge) = (&self.observer, mode) {

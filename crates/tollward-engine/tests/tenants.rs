@@ -16,6 +16,7 @@ use tollward_testkit::oracle::{Answer, Counting, Oracle, Rule};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sharing {
+    Unsaid,
     Private,
     Inherit,
     Enforce,
@@ -53,7 +54,7 @@ impl Tree {
                 limit.is_some_and(|(_, sharing)| sharing == Sharing::Private)
             };
             let binds = match sharing {
-                Sharing::Private => false,
+                Sharing::Unsaid | Sharing::Private => false,
                 Sharing::Enforce => true,
                 Sharing::Inherit => !between.iter().any(says_private),
             };
@@ -148,7 +149,13 @@ fn limit(kind: Kind, dice: &mut Dice) -> Option<(Rule, Sharing)> {
             Counting::Windows => rate,
         },
     };
-    let sharing = *dice.pick(&[Sharing::Private, Sharing::Inherit, Sharing::Enforce]);
+    let sharing = [
+        Sharing::Unsaid,
+        Sharing::Private,
+        Sharing::Inherit,
+        Sharing::Enforce,
+    ];
+    let sharing = *dice.pick(&sharing);
     Some((rule, sharing))
 }
 
@@ -162,16 +169,19 @@ fn name(tenant: usize) -> String {
 fn change(tree: &Tree, tenant: usize) -> Change {
     let node = &tree.0[tenant];
     let limit = node.limit.map(|(rule, sharing)| {
-        let sharing = format!("{sharing:?}").to_lowercase();
+        let sharing = match sharing {
+            Sharing::Unsaid => String::new(),
+            said => format!(", sharing: {}", format!("{said:?}").to_lowercase()),
+        };
         let sustained = format!("{{ rate: {}, window: {}s }}", rule.rate, rule.window_secs);
         let text = match rule.counting {
             Counting::Bucket => format!(
-                "{{ sustained: {sustained}, burst: {{ capacity: {} }}, sharing: {sharing} }}",
+                "{{ sustained: {sustained}, burst: {{ capacity: {} }}{sharing} }}",
                 rule.capacity
             ),
-            Counting::Windows => format!(
-                "{{ algorithm: sliding_window, sustained: {sustained}, sharing: {sharing} }}"
-            ),
+            Counting::Windows => {
+                format!("{{ algorithm: sliding_window, sustained: {sustained}{sharing} }}")
+            }
         };
         Arc::new(TenantLimit::parse(&text).expect("a limit"))
     });
@@ -180,6 +190,7 @@ fn change(tree: &Tree, tenant: usize) -> Change {
         entry: Some(TenantEntry {
             parent: (tenant > 0).then(|| name(node.parent).into()),
             plan: None,
+            suspended: false,
             limit,
         }),
     }
@@ -273,6 +284,7 @@ fn children_together_never_take_more_than_their_parent_whatever_was_overcommitte
             entry: Some(TenantEntry {
                 parent: Some(parent.into()),
                 plan: None,
+                suspended: false,
                 limit: Some(Arc::new(TenantLimit::parse(&text).unwrap())),
             }),
         };
@@ -302,8 +314,6 @@ fn children_together_never_take_more_than_their_parent_whatever_was_overcommitte
             clock.advance(Duration::from_micros(dice.below(20_000)));
             let kind = *dice.pick(&["c", "g"]);
             let cost = 1 + u32::try_from(dice.below(3)).unwrap();
-            // Grandchildren of an `inherit` are let go by a child that says `private`.
-            let kind = if sharing == "inherit" { "c" } else { kind };
             let tenant = format!("{kind}{}", dice.below(5));
             if ask(&engine, &tenant, cost).0 {
                 taken += u64::from(cost);
@@ -331,6 +341,7 @@ fn a_moved_tenant_keeps_what_is_spent_and_new_ancestors_are_charged_from_then_on
             entry: Some(TenantEntry {
                 parent: Some(parent.into()),
                 plan: None,
+                suspended: false,
                 limit: Some(Arc::new(TenantLimit::parse(&text).unwrap())),
             }),
         }

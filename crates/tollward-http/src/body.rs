@@ -78,7 +78,11 @@ fn problem(told: &Told<'_, '_>) -> Problem {
             "The request costs more than a limit holds, so it can never be admitted. Ask for less.",
         )
         .with("violated-policies", violated()),
-        Some(Reason::Denied) => Problem::new(status, "This route is not open."),
+        Some(Reason::Denied) => Problem::new(status, "Access is denied."),
+        Some(Reason::Suspended) => Problem::new(
+            status,
+            "The account or the API key is suspended. Ask the operator of this service.",
+        ),
         _ => Problem::new(
             status,
             "Limits cannot be checked right now. Try again shortly.",

@@ -44,7 +44,7 @@ pub fn status(decision: &Decision<'_>) -> StatusCode {
     }
     match decision.reason {
         Some(Reason::CostExceedsCapacity) => StatusCode::UNPROCESSABLE_ENTITY,
-        Some(Reason::Denied) => StatusCode::FORBIDDEN,
+        Some(Reason::Denied | Reason::Suspended) => StatusCode::FORBIDDEN,
         Some(Reason::StoreUnavailable) => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::TOO_MANY_REQUESTS,
     }

@@ -142,13 +142,13 @@ impl fmt::Display for Allocation {
         let ceiling = self.ceiling().saturating_mul(1000) / self.parts;
         write!(
             f,
-            "the children's sum is {}, the budget is {} times {} = {}, of which {} was free, all per {}",
+            "the children's sum is {} of a budget of {} times {} = {} per {}, of which {} was free",
             self.sum(),
             self.total,
             self.ratio(),
             decimal(ceiling),
-            self.free(),
             Span(self.window_secs),
+            self.free(),
         )
     }
 }

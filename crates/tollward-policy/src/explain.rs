@@ -8,7 +8,7 @@ use tollward_core::{Algorithm, Limit, OnFailure};
 use crate::budget::{Span, decimal};
 use crate::config::{Enforcement, Place, ScopeWord};
 use crate::policy::{LimitId, PolicyLimit, Strategy, TENANT_FAMILY};
-use crate::request::{Bypass, PlanFrom, Request, Treatment};
+use crate::request::{Bypass, Denial, PlanFrom, Request, Suspended, Treatment};
 use crate::scope::{self, KeyText, ScopeBytes};
 
 /// What a policy makes of a request, and why.
@@ -116,12 +116,24 @@ pub struct Factor {
     pub from: String,
 }
 
+fn denied_by(denial: Denial<'_>) -> String {
+    match denial {
+        Denial::Route => "the route says `deny: true`".to_owned(),
+        Denial::DenyList(reason) => format!("the deny-list: {reason}"),
+        Denial::Suspended(Suspended::Key) => "the API key is suspended".to_owned(),
+        Denial::Suspended(Suspended::User) => "the user is suspended".to_owned(),
+        Denial::Suspended(Suspended::Tenant(tenant)) => {
+            format!("the tenant {tenant} is suspended")
+        }
+    }
+}
+
 impl Request<'_, '_> {
     /// Says which limits apply to the request, for which buckets, and where each number was written.
     pub fn explain(&self) -> Explanation {
         let (treatment, reason) = match self.treatment {
             Treatment::Limited => ("limited", None),
-            Treatment::Denied => ("denied", Some("the route says `deny: true`".to_owned())),
+            Treatment::Denied(denial) => ("denied", Some(denied_by(denial))),
             Treatment::Bypassed(Bypass::AllowList(reason)) => {
                 ("bypass", Some(format!("the allow-list: {reason}")))
             }

@@ -16,6 +16,7 @@ mod explain;
 mod facts;
 mod identifier;
 mod identity;
+mod matched;
 mod owned_key;
 mod path;
 mod people;
@@ -31,22 +32,24 @@ pub use budget::{Allocation, Fit};
 pub use charges::{Charges, OwnedCharges};
 pub use compile::{
     AccessLog, AuditSettings, ClientCertificate, Compiled, DirectorySettings, GatewaySettings,
-    Listen, MAX_LEVELS, RedisOptions, RedisTls, ServerTls, Settings, UsageSettings, compile,
+    Listen, MAX_LEVELS, RedisOptions, RedisTls, ServerTls, Settings, UsageSettings, Warning,
+    compile,
 };
-pub use config::{DirectoryUrl, ForwardingHeader, HostHeader, JwtAlgorithm, Protocol};
+pub use config::{DirectoryUrl, ForwardingHeader, HostHeader, JwtAlgorithm, Protocol, RouteAuth};
 pub use explain::{
     ChargeExplanation, Explanation, Factor, Number, ScopeExplanation, StrategyExplanation,
 };
 pub use facts::Facts;
 pub use identifier::Identifier;
 pub use identity::{Anonymous, ApiKeyOptions, IdentityOptions, JwksSource, JwtOptions};
+pub use matched::Matched;
 pub use owned_key::{KeyTextError, OwnedKey};
 pub use path::{MAX_PATH, PathFault};
 pub use people::{
-    Allowed, AllowedCaller, ApiKey, Boost, Boostee, Budget, Change, Clash, Tenant, TenantEntry,
+    ApiKey, Boost, Boostee, Budget, Change, Clash, List, Listed, ListedCaller, Tenant, TenantEntry,
     TenantLimit, UserEntry,
 };
 pub use policy::{LimitId, Policy, PolicyLimit, ROOT, ResponseOptions, Strategy, TENANT_FAMILY};
-pub use request::{Bypass, Rejection, Request, Treatment};
+pub use request::{Bypass, Denial, Misconfigured, Rejection, Request, Suspended, Treatment};
 pub use scope::{KeyText, MAX_KEY_TEXT};
 pub use upstream::{Target, Upstream, UpstreamTls};

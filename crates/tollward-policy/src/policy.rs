@@ -5,10 +5,12 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use tollward_core::{Charge, Key, Limit, OnFailure};
 
-use crate::config::{BodyStyle, Enforcement, HeaderStyle, LimitShown, Place, ScopeWord, When};
+use crate::config::{
+    BodyStyle, Enforcement, HeaderStyle, LimitShown, Place, RouteAuth, ScopeWord, When,
+};
 use crate::identity::IdentityOptions;
 use crate::path::PathOptions;
-use crate::people::{AllowList, AllowedCaller, ApiKey, People, TenantEntry};
+use crate::people::{ApiKey, CallerList, ListedCaller, People, TenantEntry};
 use crate::router::{RouteId, Router};
 use crate::scope::{self, Identity};
 use crate::upstream::Upstream;
@@ -56,14 +58,30 @@ pub(crate) struct Rules {
     pub(crate) tenants: Names<TenantEntry>,
     pub(crate) refuse_unknown_tenants: bool,
     pub(crate) keys: ByHash<ApiKey>,
-    pub(crate) allowed: Vec<AllowedCaller>,
-    pub(crate) allow: AllowList,
+    pub(crate) allow: FileList,
+    pub(crate) deny: FileList,
     pub(crate) ipv6_prefix: u8,
     pub(crate) paths: PathOptions,
     pub(crate) enforcement: Enforcement,
     /// What holds for limits that do not say.
     pub(crate) on_failure: OnFailure,
     pub(crate) response: ResponseOptions,
+}
+
+/// A list of callers, as written and as looked up.
+#[derive(Debug, Default)]
+pub(crate) struct FileList {
+    pub(crate) entries: Vec<ListedCaller>,
+    pub(crate) callers: CallerList,
+}
+
+impl From<Vec<ListedCaller>> for FileList {
+    fn from(entries: Vec<ListedCaller>) -> Self {
+        Self {
+            callers: entries.iter().collect(),
+            entries,
+        }
+    }
 }
 
 /// A limit, and which requests it concerns.
@@ -133,6 +151,8 @@ pub(crate) struct Route {
     /// Of [`Policy::upstreams`].
     pub(crate) upstream: Option<usize>,
     pub(crate) access: Access,
+    /// None where `identity.anonymous` decides.
+    pub(crate) auth: Option<RouteAuth>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -255,7 +275,7 @@ impl Rules {
         let strictness = |route: RouteId| {
             let limits = self.routes[route].limits.len() + self.limits_of_upstream(route);
             let route = &self.routes[route];
-            (route.access, route.cost, limits)
+            (route.access, asks_for_proof(route.auth), route.cost, limits)
         };
         if strictness(one) >= strictness(other) {
             one
@@ -279,6 +299,16 @@ impl Rules {
         let upstream = self.routes[route].upstream;
         let limits = upstream.and_then(|upstream| self.upstream_limits.get(upstream));
         limits.map_or(0, Vec::len)
+    }
+}
+
+/// How much a route asks of callers, to compare two of them.
+fn asks_for_proof(auth: Option<RouteAuth>) -> u8 {
+    match auth {
+        Some(RouteAuth::Required) => 3,
+        None => 2,
+        Some(RouteAuth::Optional) => 1,
+        Some(RouteAuth::None) => 0,
     }
 }
 

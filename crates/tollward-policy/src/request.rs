@@ -2,30 +2,33 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::charges::Charges;
-use crate::config::{Enforcement, ScopeWord, When};
+use crate::config::{Enforcement, RouteAuth, ScopeWord, When};
 use crate::facts::Facts;
 use crate::identity::Anonymous;
-use crate::path::{self, PathFault, Segments};
-use crate::people::{AllowList, ApiKey, Boosted, Tenant};
-use crate::policy::{Access, Plan, Policy, PolicyLimit, Route, Rules, hash_of};
-use crate::router::{self, RouteId};
+use crate::matched::Matched;
+use crate::path::PathFault;
+use crate::people::{ApiKey, Bar, Boosted, CallerList, Credential, Tenant, UserEntry};
+use crate::policy::{Access, Plan, Policy, PolicyLimit, Route, hash_of};
 use crate::scope::{Caller, CallerIp};
 
-/// Why facts make no request: the caller's mistake, not a decision.
+/// Why facts make no request. Nothing is decided and nothing charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// Nobody has this API key.
     UnknownKey,
     /// Whether anybody has this API key cannot be told: what is known is too old to go by.
     Unverifiable,
-    /// There is no such plan.
+    /// The request names a plan that does not exist.
     UnknownPlan(Box<str>),
-    /// There is no such tenant, and unknown ones are to be refused.
+    /// The request names a tenant that does not exist, and `identity.unknown_tenant` is `reject`.
     UnknownTenant(Box<str>),
-    /// Nothing proves who calls, and such callers are to be refused.
+    /// An entry of the directory names something that does not exist: the operator's mistake.
+    Misconfigured(Misconfigured),
+    /// The request has no credentials, and they are required.
     Anonymous,
     /// The request names one tenant, user or client, and its API key another.
     KeyMismatch(&'static str),
@@ -33,6 +36,30 @@ pub enum Rejection {
     Path(PathFault),
     /// The method is not one.
     Method,
+}
+
+/// What an entry of the directory names though it does not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Misconfigured {
+    /// The tenant of an API key or a user.
+    Tenant(Box<str>),
+    /// The plan of an API key, a user or a tenant.
+    Plan(Box<str>),
+    /// The parent of the caller's tenant, or of one above it.
+    Parent(Box<str>),
+}
+
+impl fmt::Display for Misconfigured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tenant(name) => write!(f, "the caller's tenant {name:?} does not exist"),
+            Self::Plan(name) => write!(f, "the caller's plan {name:?} does not exist"),
+            Self::Parent(name) => write!(
+                f,
+                "the caller's tenant is below the tenant {name:?}, which does not exist"
+            ),
+        }
+    }
 }
 
 impl fmt::Display for Rejection {
@@ -47,6 +74,7 @@ impl fmt::Display for Rejection {
             }
             Self::UnknownPlan(plan) => write!(f, "there is no plan {plan:?}"),
             Self::UnknownTenant(tenant) => write!(f, "there is no tenant {tenant:?}"),
+            Self::Misconfigured(what) => what.fmt(f),
             Self::KeyMismatch(what) => write!(f, "the API key belongs to another {what}"),
             Self::Path(fault) => fault.fmt(f),
             Self::Method => f.write_str("the method is not an HTTP method"),
@@ -61,10 +89,32 @@ impl std::error::Error for Rejection {}
 pub enum Treatment<'p> {
     /// Its charges decide.
     Limited,
-    /// Its route is denied to all.
-    Denied,
+    /// It is refused (403), nothing is charged.
+    Denied(Denial<'p>),
     /// It is let through, nothing is charged.
     Bypassed(Bypass<'p>),
+}
+
+/// Why a request is refused whatever its limits are. It holds whatever `enforcement` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial<'p> {
+    /// The route says `deny: true`.
+    Route,
+    /// The deny-list names the caller, for this reason.
+    DenyList(&'p str),
+    /// The API key, the user, or this tenant is suspended.
+    Suspended(Suspended<'p>),
+}
+
+/// What is suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspended<'p> {
+    /// The API key.
+    Key,
+    /// The user.
+    User,
+    /// The caller's tenant or one above it, by its name.
+    Tenant(&'p str),
 }
 
 /// Why a request is not limited.
@@ -114,80 +164,168 @@ pub(crate) enum PlanFrom<'p> {
 }
 
 /// What is known of who calls.
+#[derive(Clone, Copy)]
 struct Known<'p> {
-    key: Option<&'p ApiKey>,
-    user_plan: Option<&'p str>,
+    credential: Option<Credential<'p>>,
+    user: Option<&'p UserEntry>,
     tenant: Option<&'p Arc<Tenant>>,
 }
 
-/// What a path leads to.
-#[derive(Default)]
-struct Found<'f> {
-    route: Option<RouteId>,
-    upstream: Option<usize>,
-    path: Option<Cow<'f, str>>,
+impl<'p> Known<'p> {
+    fn key(&self) -> Option<&'p ApiKey> {
+        self.credential.map(|credential| credential.key)
+    }
+
+    /// The tenant that the file or the directory says the caller belongs to.
+    fn written_tenant(&self) -> Option<&'p str> {
+        let of_key = self.key().and_then(|key| key.tenant.as_deref());
+        of_key.or_else(|| self.user?.tenant.as_deref())
+    }
 }
 
 impl Policy {
     /// Reads facts: who calls, which route and plan apply, and whether limits do at all.
+    ///
+    /// # Errors
+    ///
+    /// The facts make no request: see [`Rejection`].
     pub fn request<'p: 'f, 'f>(&'p self, facts: &Facts<'f>) -> Result<Request<'p, 'f>, Rejection> {
-        let given = |fact: Option<&'f str>| fact.filter(|text| !text.is_empty());
-        let hash = given(facts.api_key).map(hash_of);
+        let matched = self.matched(facts.method, facts.path, facts.path_is_kept)?;
+        self.request_on(matched, facts)
+    }
+
+    /// As [`Policy::request`], for a request whose route was looked up already: its `method` and `path` are
+    /// not read again.
+    ///
+    /// # Errors
+    ///
+    /// The facts make no request: see [`Rejection`].
+    pub fn request_on<'p: 'f, 'f>(
+        &'p self,
+        matched: Matched<'p, 'f>,
+        facts: &Facts<'f>,
+    ) -> Result<Request<'p, 'f>, Rejection> {
+        let ip = facts.ip.map(|ip| CallerIp::new(ip, self.rules.ipv6_prefix));
+        if let Some(reason) = facts.ip.and_then(|ip| self.denied_address(ip)) {
+            // Such a caller is not even told whether its credentials are right.
+            let caller = Caller {
+                ip,
+                ..Caller::default()
+            };
+            let treatment = Treatment::Denied(Denial::DenyList(reason));
+            return Ok(self.assembled(matched, caller, None, treatment, facts.cost));
+        }
+        let auth = matched.auth();
+        let hash = given(facts.api_key).filter(|_| auth != Some(RouteAuth::None));
+        let hash = hash.map(hash_of);
         let credential = match &hash {
             Some(hash) => Some(self.people.credential(&self.rules, hash)?),
             None => None,
         };
         let key = credential.map(|credential| credential.key);
-        let allowed_key = credential.and_then(|credential| credential.allowed);
+        let user = agree(given(facts.user), key.and_then(|key| key.user.as_deref()))
+            .ok_or(Rejection::KeyMismatch("user"))?;
+        let mut known = Known {
+            credential,
+            user: user.and_then(|user| self.people.user(user)),
+            tenant: None,
+        };
+        let tenant = agree(
+            given(facts.tenant),
+            key.and_then(|key| key.tenant.as_deref()),
+        )
+        .ok_or(Rejection::KeyMismatch("tenant"))?;
         let caller = Caller {
-            tenant: agree(
-                given(facts.tenant),
-                key.and_then(|key| key.tenant.as_deref()),
-            )
-            .ok_or(Rejection::KeyMismatch("tenant"))?,
-            user: agree(given(facts.user), key.and_then(|key| key.user.as_deref()))
-                .ok_or(Rejection::KeyMismatch("user"))?,
+            tenant: tenant.or_else(|| known.written_tenant()),
+            user,
             client: agree(
                 given(facts.client),
                 key.and_then(|key| key.client.as_deref()),
             )
             .ok_or(Rejection::KeyMismatch("client"))?,
             api_key: hash,
-            ip: facts.ip.map(|ip| CallerIp::new(ip, self.rules.ipv6_prefix)),
+            ip,
         };
-        if self.rules.identity.anonymous == Anonymous::Reject && caller.is_anonymous() {
+        if caller.is_anonymous() && self.refuses_anonymous(auth) {
             return Err(Rejection::Anonymous);
         }
-        let tenant = caller.tenant.and_then(|tenant| self.people.tenant(tenant));
-        if let Some(name) = caller.tenant
-            && self.rules.refuse_unknown_tenants
-            && tenant.is_none()
-        {
-            return Err(Rejection::UnknownTenant(name.into()));
+        known.tenant = caller.tenant.and_then(|name| self.people.tenant(name));
+        if let Some(denial) = self.denial(matched.route, &caller, &known) {
+            let treatment = Treatment::Denied(denial);
+            // Only to be told: a plan that does not exist is no reason to answer otherwise.
+            let plan = self.plan(given(facts.plan), &known, caller.tenant.is_some());
+            return Ok(Request {
+                plan: plan.unwrap_or(None),
+                ..self.assembled(matched, caller, Some(known), treatment, facts.cost)
+            });
         }
-        let found = self
-            .rules
-            .find(given(facts.path), facts.path_is_kept, given(facts.method))?;
-        let route = found.route.map(|route| &self.rules.routes[route]);
-        let known = Known {
-            key,
-            user_plan: caller.user.and_then(|user| self.people.user_plan(user)),
-            tenant,
-        };
+        self.check_tenant(&caller, &known)?;
+        let plan = self.plan(given(facts.plan), &known, caller.tenant.is_some())?;
+        let treatment = self.treatment(facts, &caller, &known, matched.route);
         Ok(Request {
+            plan,
+            ..self.assembled(matched, caller, Some(known), treatment, facts.cost)
+        })
+    }
+
+    /// The request, without a plan.
+    fn assembled<'p: 'f, 'f>(
+        &'p self,
+        matched: Matched<'p, 'f>,
+        caller: Caller<'f>,
+        known: Option<Known<'p>>,
+        treatment: Treatment<'p>,
+        cost: u32,
+    ) -> Request<'p, 'f> {
+        let tenant = known.and_then(|known| known.tenant);
+        Request {
             policy: self,
-            treatment: self.treatment(facts, &caller, allowed_key, route),
-            plan: self.plan(given(facts.plan), &known, caller.tenant.is_some())?,
+            treatment,
+            plan: None,
             boost: self.people.boost(caller.user, caller.tenant),
             caller,
-            route,
-            upstream: found.upstream,
-            path: found.path,
-            key,
-            // One that is not known is a child of the root, and so is who has none: that buys nothing.
+            route: matched.route,
+            upstream: matched.upstream,
+            path: matched.path,
+            key: known.and_then(|known| known.key()),
+            // A caller without a tenant, or with an unknown one, is limited as a child of the root.
             tenant: tenant.or_else(|| self.people.stranger()),
-            cost: facts.cost,
-        })
+            cost,
+        }
+    }
+
+    /// The reason for which a deny-list names an address: whoever calls from there is refused.
+    pub fn denied_address(&self, ip: IpAddr) -> Option<&str> {
+        let of_file = self.rules.deny.callers.address(Some(ip));
+        of_file.or_else(|| self.people.deny_list().address(Some(ip)))
+    }
+
+    fn refuses_anonymous(&self, auth: Option<RouteAuth>) -> bool {
+        match auth {
+            None => self.rules.identity.anonymous == Anonymous::Reject,
+            Some(auth) => auth == RouteAuth::Required,
+        }
+    }
+
+    /// A tenant that an entry names must exist; one that the request names may be required to.
+    fn check_tenant(&self, caller: &Caller<'_>, known: &Known<'_>) -> Result<(), Rejection> {
+        let Some(name) = caller.tenant else {
+            return Ok(());
+        };
+        match known.tenant {
+            Some(tenant) => match &tenant.lost {
+                None => Ok(()),
+                Some(parent) => {
+                    let parent = Misconfigured::Parent((**parent).into());
+                    Err(Rejection::Misconfigured(parent))
+                }
+            },
+            None if known.written_tenant() == Some(name) => {
+                Err(Rejection::Misconfigured(Misconfigured::Tenant(name.into())))
+            }
+            None if self.rules.refuse_unknown_tenants => Err(Rejection::UnknownTenant(name.into())),
+            None => Ok(()),
+        }
     }
 
     fn plan<'p>(
@@ -202,9 +340,9 @@ impl Policy {
         };
         let chosen = if let Some(name) = asked {
             Some((name, PlanFrom::Request))
-        } else if let Some(name) = known.key.and_then(|key| key.plan.as_deref()) {
+        } else if let Some(name) = known.key().and_then(|key| key.plan.as_deref()) {
             Some((name, PlanFrom::Key))
-        } else if let Some(name) = known.user_plan {
+        } else if let Some(name) = known.user.and_then(|user| user.plan.as_deref()) {
             Some((name, PlanFrom::User))
         } else if let Some((name, whose)) = of_tenant() {
             Some((&**name, PlanFrom::Tenant(whose)))
@@ -215,99 +353,87 @@ impl Policy {
         let Some((name, from)) = chosen else {
             return Ok(None);
         };
-        match self.rules.plans.get_key_value(name) {
-            Some((name, plan)) => Ok(Some(PlanChoice { plan, name, from })),
-            None => Err(Rejection::UnknownPlan(name.into())),
+        match (self.rules.plans.get_key_value(name), from) {
+            (Some((name, plan)), _) => Ok(Some(PlanChoice { plan, name, from })),
+            (None, PlanFrom::Request) => Err(Rejection::UnknownPlan(name.into())),
+            (None, _) => Err(Rejection::Misconfigured(Misconfigured::Plan(name.into()))),
         }
+    }
+
+    /// Why a request is refused whatever its limits are.
+    fn denial<'p>(
+        &'p self,
+        route: Option<&'p Route>,
+        caller: &Caller<'_>,
+        known: &Known<'p>,
+    ) -> Option<Denial<'p>> {
+        if route.is_some_and(|route| route.access == Access::Denied) {
+            return Some(Denial::Route);
+        }
+        let listed = |list: &'p CallerList| {
+            let of_key = caller.api_key.as_ref().and_then(|hash| list.key(hash));
+            let of_user = || list.user(caller.user);
+            let of_client = || list.client(caller.client);
+            // A tenant that exists knows itself whether it is denied, or one above it.
+            let of_tenant = || list.tenant(caller.tenant.filter(|_| known.tenant.is_none()));
+            of_key
+                .or_else(of_user)
+                .or_else(of_client)
+                .or_else(of_tenant)
+        };
+        let listed = listed(&self.rules.deny.callers).or_else(|| listed(self.people.deny_list()));
+        if let Some(reason) = listed {
+            return Some(Denial::DenyList(reason));
+        }
+        if known.key().is_some_and(|key| key.suspended) {
+            return Some(Denial::Suspended(Suspended::Key));
+        }
+        if known.user.is_some_and(|user| user.suspended) {
+            return Some(Denial::Suspended(Suspended::User));
+        }
+        Some(match known.tenant?.barred.as_deref()? {
+            Bar::Denied(reason) => Denial::DenyList(reason),
+            Bar::Suspended(tenant) => Denial::Suspended(Suspended::Tenant(tenant)),
+        })
     }
 
     fn treatment<'p>(
         &'p self,
         facts: &Facts<'_>,
         caller: &Caller<'_>,
-        allowed_key: Option<&'p str>,
+        known: &Known<'p>,
         route: Option<&'p Route>,
     ) -> Treatment<'p> {
         let own_ip = facts.ip.filter(|_| !facts.ip_is_proxy);
-        let reason = || {
-            let file = &self.rules.allow;
-            let allows = |list: &'p AllowList| list.caller(caller.user, caller.tenant, own_ip);
-            let of_directory = || allows(self.people.allow_list());
-            allowed_key.or_else(|| allows(file)).or_else(of_directory)
+        let allows = |list: &'p CallerList| {
+            let of_user = list.user(caller.user);
+            let of_client = || list.client(caller.client);
+            let of_tenant = || list.tenant(caller.tenant);
+            let by_name = of_user.or_else(of_client).or_else(of_tenant);
+            by_name.or_else(|| list.address(own_ip))
         };
-        match route.map_or(Access::Limited, |route| route.access) {
-            Access::Denied => Treatment::Denied,
-            _ if self.enforcement() == Enforcement::Off => {
-                Treatment::Bypassed(Bypass::EnforcementOff)
-            }
-            Access::Bypass => Treatment::Bypassed(Bypass::Route),
-            Access::Limited => match reason() {
-                Some(reason) => Treatment::Bypassed(Bypass::AllowList(reason)),
-                None => Treatment::Limited,
-            },
+        let reason = || {
+            let of_key = known.credential.and_then(|credential| credential.allowed);
+            let of_file = || allows(&self.rules.allow.callers);
+            let of_directory = || allows(self.people.allow_list());
+            of_key.or_else(of_file).or_else(of_directory)
+        };
+        if self.enforcement() == Enforcement::Off {
+            return Treatment::Bypassed(Bypass::EnforcementOff);
+        }
+        if route.is_some_and(|route| route.access == Access::Bypass) {
+            return Treatment::Bypassed(Bypass::Route);
+        }
+        match reason() {
+            Some(reason) => Treatment::Bypassed(Bypass::AllowList(reason)),
+            None => Treatment::Limited,
         }
     }
 }
 
-impl Rules {
-    fn find<'f>(
-        &self,
-        path: Option<&'f str>,
-        path_is_kept: bool,
-        method: Option<&str>,
-    ) -> Result<Found<'f>, Rejection> {
-        if method.is_some_and(|method| !router::is_method(method)) {
-            return Err(Rejection::Method);
-        }
-        let Some(path) = path else {
-            return Ok(Found::default());
-        };
-        let comparable = path::comparable(path, self.paths).map_err(Rejection::Path)?;
-        let find = |segments: &[&str]| {
-            let stricter = |one, other| self.stricter(one, other);
-            let route = self.router.find(segments, method, |_| true, stricter);
-            (route, self.upstream_of(route, segments, method))
-        };
-        let found = find(&path::segments(&comparable));
-        if path::may_be_read_otherwise(&comparable) {
-            for (reading, fault) in path::other_readings(&comparable) {
-                if find(&reading) != found {
-                    return Err(Rejection::Path(fault));
-                }
-            }
-        }
-        let differs = |reading: Segments<'_>| find(&reading) != found;
-        if path_is_kept && path::kept_readings(&comparable).any(differs) {
-            return Err(Rejection::Path(PathFault::Unresolved));
-        }
-        let forward = match comparable {
-            // Nothing had to be rewritten to compare it, so nothing has to be to pass it on.
-            Cow::Borrowed(plain) => path::resolved(Cow::Borrowed(plain)),
-            Cow::Owned(_) => path::forwardable(path, self.paths).map_err(Rejection::Path)?,
-        };
-        Ok(Found {
-            route: found.0,
-            upstream: found.1,
-            path: Some(forward),
-        })
-    }
-
-    /// The upstream of a path whose most specific route is known.
-    fn upstream_of(
-        &self,
-        route: Option<RouteId>,
-        segments: &[&str],
-        method: Option<&str>,
-    ) -> Option<usize> {
-        let own = |route: RouteId| self.routes[route].upstream;
-        let route = route.filter(|_| !self.upstreams.is_empty())?;
-        own(route).or_else(|| {
-            let has_one = |route| own(route).is_some();
-            let costlier = |one, other| self.costlier_upstream(one, other);
-            let next = self.router.find(segments, method, has_one, costlier);
-            next.and_then(own)
-        })
-    }
+/// A fact, if it is one: an empty text is none.
+fn given(fact: Option<&str>) -> Option<&str> {
+    fact.filter(|text| !text.is_empty())
 }
 
 /// What is given, if the key does not say otherwise.
@@ -337,6 +463,11 @@ impl<'p, 'f> Request<'p, 'f> {
     /// The plan that applies.
     pub fn plan(&self) -> Option<&'p str> {
         self.plan.map(|choice| choice.name)
+    }
+
+    /// Whether its route asks for credentials; none where `identity.anonymous` decides.
+    pub fn auth(&self) -> Option<RouteAuth> {
+        self.route.and_then(|route| route.auth)
     }
 
     /// The route that matched, as the policy names it.
@@ -371,7 +502,7 @@ impl<'p, 'f> Request<'p, 'f> {
     pub fn payable(&self) -> Option<Charges<'p>> {
         match self.treatment {
             Treatment::Limited => Some(self.charges()),
-            Treatment::Denied | Treatment::Bypassed(_) => None,
+            Treatment::Denied(_) | Treatment::Bypassed(_) => None,
         }
     }
 

@@ -259,7 +259,7 @@ impl Gate {
             return refused(rejected(&Rejection::Anonymous));
         }
         // What is closed is there, but it is closed.
-        let is_open = request.treatment != Treatment::Denied;
+        let is_open = !matches!(request.treatment, Treatment::Denied(_));
         if self.routed && is_open && request.upstream().is_none() {
             let detail = "Nothing is served under this path.";
             return refused(Problem::new(StatusCode::NOT_FOUND, detail));
@@ -310,7 +310,7 @@ impl Gate {
 
     /// Whether a refusal is only counted: in shadow, if it is one for want of tokens.
     fn overlooks(&self, decision: &Decision<'_>) -> bool {
-        self.shadow && decision.reason != Some(Reason::Denied)
+        self.shadow && !decision.reason.is_some_and(Reason::is_ban)
     }
 
     fn unix_secs(&self) -> u64 {

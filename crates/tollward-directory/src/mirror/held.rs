@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use tollward_engine::Engine;
 use tollward_policy::config::{Enforcement, check_tenant_name};
 use tollward_policy::{
-    Allowed, AllowedCaller, ApiKey, Boost, Boostee, Change, TenantEntry, TenantLimit, UserEntry,
+    ApiKey, Boost, Boostee, Change, List, Listed, ListedCaller, TenantEntry, TenantLimit, UserEntry,
 };
 
 use super::boosts::Boosts;
@@ -16,13 +16,13 @@ use super::shown::Shown;
 use crate::entity::Entity;
 use crate::follow::Row;
 use crate::held::{HeldKey, HeldTenant, HeldUser};
-use crate::people::{self, Allow, Key, Setting, Token};
+use crate::people::{self, Key, ListEntry, Setting, Token};
 
 /// Limits that many tenants have are read once.
 const LIMITS: usize = 1000;
 /// What those are called whose kind has another name in the log of changes.
 const KEY: &str = "API key";
-const ALLOW: &str = "entry of the allow-list";
+const LISTED: &str = "entry of a list";
 const TOKEN: &str = "admin token";
 /// The setting that says whether limits refuse.
 const ENFORCEMENT: &str = "enforcement";
@@ -90,9 +90,9 @@ impl Held {
                     key,
                 });
             }
-            Row::Allow(id, allow) => changes.push(Change::Allow {
+            Row::Listed(id, entry) => changes.push(Change::Listed {
                 id: id.into(),
-                caller: allow.map(caller).transpose()?,
+                entry: entry.map(listed).transpose()?,
             }),
             Row::Boost(id, boost) => match boost.filter(|boost| boost.ends_at > now_ms) {
                 Some(boost) => self.boost(&boost, changes)?,
@@ -128,6 +128,7 @@ impl Held {
                 parent: tenant.parent.map(Into::into),
                 plan: tenant.plan.map(Into::into),
                 limit,
+                suspended: tenant.suspended,
             }),
         });
         odd
@@ -157,6 +158,7 @@ impl Held {
             expires_at: key
                 .expires_at
                 .map(|ms| u64::try_from(ms / 1000).unwrap_or(0)),
+            suspended: key.suspended,
         }
     }
 
@@ -231,7 +233,7 @@ fn name(row: &Row) -> (&'static str, &str) {
         Row::Tenant(id, _) => ("tenant", id),
         Row::User(id, _) => ("user", id),
         Row::Key(hash, _) => (KEY, shortened(hash)),
-        Row::Allow(id, _) => (ALLOW, id),
+        Row::Listed(id, _) => (LISTED, id),
         Row::Boost(id, _) => ("boost", id),
         Row::Token(id, _) => (TOKEN, id),
         Row::Setting(name, _) => ("setting", name),
@@ -243,7 +245,7 @@ fn name(row: &Row) -> (&'static str, &str) {
 fn odd_name<'r>(kind: &'static str, id: &'r str) -> (&'static str, &'r str) {
     match kind {
         Key::KIND => (KEY, shortened(id)),
-        Allow::KIND => (ALLOW, id),
+        ListEntry::KIND => (LISTED, id),
         Token::KIND => (TOKEN, id),
         kind => (kind, id),
     }
@@ -264,26 +266,32 @@ fn last_limit(engine: &Engine, id: &str) -> Option<Arc<TenantLimit>> {
 
 fn user(user: HeldUser) -> UserEntry {
     UserEntry {
+        tenant: user.tenant.map(Into::into),
         plan: user.plan.map(Into::into),
+        suspended: user.suspended,
     }
 }
 
-fn caller(allow: Allow) -> Sense<AllowedCaller> {
-    let who = match allow.kind.as_str() {
-        "cidr" => Allowed::Net(net(&allow.value)?),
-        "api_key" => Allowed::Key(digest(&allow.value)?),
-        "user" => Allowed::User(allow.value.into()),
-        "tenant" => Allowed::Tenant(allow.value.into()),
+fn listed(entry: ListEntry) -> Sense<(List, ListedCaller)> {
+    let list = match entry.list.as_str() {
+        "allow" => List::Allow,
+        "deny" => List::Deny,
+        list => return Err(format!("`{list}` is neither `allow` nor `deny`")),
+    };
+    let who = match entry.kind.as_str() {
+        "cidr" => Listed::Net(net(&entry.value)?),
+        "api_key" => Listed::Key(digest(&entry.value)?),
+        "user" => Listed::User(entry.value.into()),
+        "client" => Listed::Client(entry.value.into()),
+        "tenant" => Listed::Tenant(entry.value.into()),
         kind => {
             return Err(format!(
-                "`{kind}` is none of `cidr`, `api_key`, `user`, `tenant`"
+                "`{kind}` is none of `cidr`, `api_key`, `user`, `client`, `tenant`"
             ));
         }
     };
-    Ok(AllowedCaller {
-        who,
-        reason: allow.reason.into(),
-    })
+    let reason = entry.reason.into();
+    Ok((list, ListedCaller { who, reason }))
 }
 
 fn net(text: &str) -> Sense<IpNet> {

@@ -16,7 +16,7 @@ use super::{State, lock};
 use crate::entity::Entity;
 use crate::error::DirectoryError;
 use crate::follow::{Changes, Position, Row};
-use crate::people::{Allow, Key, Tenant, User};
+use crate::people::{Key, ListEntry, Tenant, User};
 
 /// So many changes are put in force at once while everything is loaded: each time, parts of what is there
 /// are copied.
@@ -154,7 +154,7 @@ struct Loaded {
     tenants: HashSet<String>,
     users: HashSet<String>,
     keys: HashSet<[u8; 32]>,
-    allow: HashSet<String>,
+    listed: HashSet<String>,
 }
 
 impl Loaded {
@@ -163,7 +163,7 @@ impl Loaded {
             Row::Tenant(id, _) => _ = self.tenants.insert(id.clone()),
             Row::User(id, _) => _ = self.users.insert(id.clone()),
             Row::Key(hash, _) => self.keys.extend(digest(hash)),
-            Row::Allow(id, _) => _ = self.allow.insert(id.clone()),
+            Row::Listed(id, _) => _ = self.listed.insert(id.clone()),
             Row::Odd { kind, id, .. } => self.note_odd(kind, id),
             Row::Boost(..) | Row::Token(..) | Row::Setting(..) => {}
         }
@@ -175,7 +175,7 @@ impl Loaded {
             Tenant::KIND => _ = self.tenants.insert(id.to_owned()),
             User::KIND => _ = self.users.insert(id.to_owned()),
             Key::KIND => self.keys.extend(digest(id)),
-            Allow::KIND => _ = self.allow.insert(id.to_owned()),
+            ListEntry::KIND => _ = self.listed.insert(id.to_owned()),
             _ => {}
         }
     }
@@ -200,11 +200,11 @@ impl Loaded {
             hash: *hash,
             key: None,
         }));
-        let allow = policy.directory_allow();
-        let allow = allow.filter(|id| !self.allow.contains(*id));
-        changes.extend(allow.map(|id| Change::Allow {
+        let listed = policy.directory_listed();
+        let listed = listed.filter(|id| !self.listed.contains(*id));
+        changes.extend(listed.map(|id| Change::Listed {
             id: id.into(),
-            caller: None,
+            entry: None,
         }));
     }
 }

@@ -44,7 +44,7 @@ async fn make(directory: &Directory, count: usize) -> Vec<String> {
             allow(&format!("ak-{id}"), "api_key", &hash(&format!("o-{id}"))),
         ];
         for allow in allowed {
-            edit.put_allow(allow).await.unwrap();
+            edit.put_list_entry(allow).await.unwrap();
         }
     }
     edit.commit().await.unwrap();

@@ -49,20 +49,26 @@ async fn everything_that_nodes_hold_is_loaded(place: Place) {
     let acme = HeldTenant {
         parent: Some("partner".into()),
         plan: Some("pro".into()),
+        suspended: true,
         rate_limit: Some("{}".into()),
     };
     edit.put_tenant(Tenant {
         plan: acme.plan.clone(),
         rate_limit: acme.rate_limit.clone(),
+        suspended_at: Some(NOW),
         ..tenant("acme", Some("partner"))
     })
     .await
     .unwrap();
     let alice = HeldUser {
+        tenant: Some("acme".into()),
         plan: Some("free".into()),
+        suspended: true,
     };
     edit.put_user(User {
         plan: alice.plan.clone(),
+        suspended_at: Some(NOW),
+        suspended_reason: Some("unpaid".into()),
         ..user("alice", "acme")
     })
     .await
@@ -73,12 +79,14 @@ async fn everything_that_nodes_hold_is_loaded(place: Place) {
         client: Some("app".into()),
         plan: Some("pro".into()),
         expires_at: Some(NOW + 1),
+        suspended: true,
     };
     edit.put_key(Key {
         user: k1.user.clone(),
         client: k1.client.clone(),
         plan: k1.plan.clone(),
         expires_at: k1.expires_at,
+        suspended_at: Some(NOW),
         ..key("k1", "acme")
     })
     .await
@@ -89,7 +97,10 @@ async fn everything_that_nodes_hold_is_loaded(place: Place) {
     })
     .await
     .unwrap();
-    let a1 = edit.put_allow(allow("a1", "user", "alice")).await.unwrap();
+    let a1 = edit
+        .put_list_entry(allow("a1", "user", "alice"))
+        .await
+        .unwrap();
     let b1 = edit.put_boost(boost("b1", "user", "alice")).await.unwrap();
     let t1 = edit.put_token(token("t1")).await.unwrap();
     edit.put_token(Token {
@@ -109,7 +120,7 @@ async fn everything_that_nodes_hold_is_loaded(place: Place) {
         Row::Tenant("acme".into(), Some(acme)),
         Row::User("alice".into(), Some(alice)),
         Row::Key(hash("k1"), Some(k1)),
-        Row::Allow("a1".into(), Some(a1)),
+        Row::Listed("a1".into(), Some(a1)),
         Row::Boost("b1".into(), Some(b1)),
         Row::Token("t1".into(), Some(t1)),
         Row::Setting("enforcement".into(), Some(mode)),

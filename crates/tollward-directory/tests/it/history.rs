@@ -22,7 +22,7 @@ const OTHER_HISTORY: &str = "BEGIN; \
      INSERT INTO changes (revision, kind, id) SELECT 2, 'key', hash FROM api_keys WHERE id = 'revoked'; \
      UPDATE api_keys SET revoked_at = 1 WHERE id = 'revoked'; \
      DELETE FROM tenants WHERE id = 'lost'; DELETE FROM boosts; DELETE FROM settings; \
-     DELETE FROM allowed; DELETE FROM users; DELETE FROM admin_tokens; \
+     DELETE FROM listed; DELETE FROM users; DELETE FROM admin_tokens; \
      COMMIT";
 
 /// Three edits; the first is in both histories.

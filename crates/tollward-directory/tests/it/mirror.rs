@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tollward_directory::{Allow, Boost, Edit, Key, Tenant, Token, User};
+use tollward_directory::{Boost, Edit, Key, ListEntry, Tenant, Token, User};
 use tollward_policy::{Facts, Rejection};
 
 use crate::node::{Node, OF_FILE, SOON, change, key_of, pro};
@@ -57,8 +57,10 @@ async fn everything_is_loaded_and_decided_by(place: Place) {
         };
         edit.put_key(revoked).await.unwrap();
         edit.put_key(key_of("k5", "five", "limited")).await.unwrap();
-        edit.put_allow(allow("a1", "user", "root")).await.unwrap();
-        edit.put_allow(allow("a2", "cidr", "192.0.2.0/24"))
+        edit.put_list_entry(allow("a1", "user", "root"))
+            .await
+            .unwrap();
+        edit.put_list_entry(allow("a2", "cidr", "192.0.2.0/24"))
             .await
             .unwrap();
     })
@@ -315,10 +317,10 @@ async fn rows_that_make_no_sense_are_left_out_and_listed(place: Place) {
         })
         .await
         .unwrap();
-        edit.put_allow(allow("bad-net", "cidr", "nowhere"))
+        edit.put_list_entry(allow("bad-net", "cidr", "nowhere"))
             .await
             .unwrap();
-        edit.put_allow(allow("bad-kind", "colour", "red"))
+        edit.put_list_entry(allow("bad-kind", "colour", "red"))
             .await
             .unwrap();
         edit.put_boost(Boost {
@@ -369,8 +371,9 @@ async fn rows_that_make_no_sense_are_left_out_and_listed(place: Place) {
         })
         .await
         .unwrap();
-        edit.delete_allow("bad-net").await.unwrap();
-        edit.put_allow(Allow {
+        edit.delete_list_entry("bad-net").await.unwrap();
+        edit.put_list_entry(ListEntry {
+            list: "allow".to_owned(),
             kind: "cidr".into(),
             ..allow("good", "", "192.0.2.1")
         })
@@ -400,7 +403,9 @@ async fn what_is_gone_and_could_not_be_followed_is_forgotten(place: Place) {
         .unwrap();
         edit.put_key(key_of("k1", "one", "acme")).await.unwrap();
         edit.put_key(key_of("k2", "two", "stays")).await.unwrap();
-        edit.put_allow(allow("a1", "user", "root")).await.unwrap();
+        edit.put_list_entry(allow("a1", "user", "root"))
+            .await
+            .unwrap();
         edit.put_boost(boost("b1", "tenant", "of-file"))
             .await
             .unwrap();
@@ -421,7 +426,7 @@ async fn what_is_gone_and_could_not_be_followed_is_forgotten(place: Place) {
     let mut edit = directory.edit(NOW).await.unwrap();
     edit.delete_tenant("acme").await.unwrap();
     edit.delete_user("alice").await.unwrap();
-    edit.delete_allow("a1").await.unwrap();
+    edit.delete_list_entry("a1").await.unwrap();
     edit.delete_boost("b1").await.unwrap();
     edit.delete_token("t1").await.unwrap();
     edit.delete_setting("enforcement").await.unwrap();

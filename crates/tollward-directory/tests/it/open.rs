@@ -12,6 +12,7 @@ wherever_shared!(
     it_is_as_it_was_left,
     many_open_it_at_once,
     a_newer_one_is_left_alone,
+    one_of_the_first_schema_is_brought_up_to_date,
 );
 
 async fn it_is_empty_and_shows_no_password(place: Place) {
@@ -52,9 +53,9 @@ async fn a_newer_one_is_left_alone(place: Place) {
     drop(place.open().await);
     place.sql("UPDATE tollward_schema SET version = 7").await;
     let error = Directory::open(&place.url).await.unwrap_err();
-    assert_eq!(error, DirectoryError::Newer { found: 7, known: 1 });
+    assert_eq!(error, DirectoryError::Newer { found: 7, known: 2 });
     let text = error.to_string();
-    assert!(text.contains('7') && text.contains('1'), "{text}");
+    assert!(text.contains('7') && text.contains('2'), "{text}");
 }
 
 #[tokio::test]
@@ -122,4 +123,29 @@ async fn no_error_shows_the_password() {
         let shown = format!("{error} {error:?} {parsed:?}");
         assert!(!shown.contains(secret), "{shown}");
     }
+}
+
+/// What was stored under the first schema is there under this one.
+async fn one_of_the_first_schema_is_brought_up_to_date(place: Place) {
+    let url = match place.url {
+        DirectoryUrl::Postgres(_) => place.url.expose(),
+        _ => format!("{}?mode=rwc", place.url.expose()),
+    };
+    let mut connection = AnyConnection::connect(&url).await.unwrap();
+    for statement in [
+        include_str!("../../src/schema/1.sql"),
+        "CREATE TABLE tollward_schema (version BIGINT NOT NULL)",
+        "INSERT INTO tollward_schema VALUES (1)",
+        "INSERT INTO tenants VALUES ('acme', 'system', NULL, NULL, NULL, NULL, '{}', 1, 2, 3)",
+        "INSERT INTO allowed VALUES ('a1', 'user', 'alice', 'friend', 1, 2, 3)",
+    ] {
+        connection.execute(statement).await.unwrap();
+    }
+    connection.close().await.unwrap();
+    let directory = place.open().await;
+    let acme = directory.tenant("acme").await.unwrap().unwrap();
+    assert_eq!((acme.version, acme.suspended_at), (3, None));
+    let entry = directory.list_entry("a1").await.unwrap().unwrap();
+    assert_eq!((&*entry.list, &*entry.value), ("allow", "alice"));
+    assert_eq!(entry.version, 3);
 }

@@ -29,7 +29,7 @@ async fn fill(directory: &Directory) {
         edit.put_tenant(tenant(id, None)).await.unwrap();
         edit.put_user(user(id, "acme")).await.unwrap();
         edit.put_key(key(id, "acme")).await.unwrap();
-        edit.put_allow(allow(id, "user", id)).await.unwrap();
+        edit.put_list_entry(allow(id, "user", id)).await.unwrap();
         edit.put_boost(boost(id, "user", id)).await.unwrap();
         edit.put_token(token(id)).await.unwrap();
     }
@@ -62,7 +62,7 @@ async fn every_list_is_given_page_by_page(place: Place) {
             (ids(&listed, |it| &it.id), listed.next.as_deref()),
             (expected.to_vec(), next)
         );
-        let listed = directory.allow(&page).await.unwrap();
+        let listed = directory.list_entries("allow", &page).await.unwrap();
         assert_eq!(
             (ids(&listed, |it| &it.id), listed.next.as_deref()),
             (expected.to_vec(), next)
@@ -87,7 +87,10 @@ async fn every_list_is_given_page_by_page(place: Place) {
     assert_eq!(ids(&below, |it| &it.id), ["c"]);
     let all = directory.users(None, &Page::default()).await.unwrap();
     assert_eq!(all.items.len(), 6);
-    let exact = directory.allow(&page(None, 5)).await.unwrap();
+    let exact = directory
+        .list_entries("allow", &page(None, 5))
+        .await
+        .unwrap();
     assert_eq!((exact.items.len(), exact.next), (5, None));
 }
 
@@ -198,15 +201,21 @@ async fn a_page_has_bounds(place: Place) {
     let directory = place.open().await;
     let mut edit = directory.edit(NOW).await.unwrap();
     for n in 0..=MAX_PAGE {
-        edit.put_allow(allow(&format!("{n:05}"), "user", &n.to_string()))
+        edit.put_list_entry(allow(&format!("{n:05}"), "user", &n.to_string()))
             .await
             .unwrap();
     }
     edit.commit().await.unwrap();
-    let most = directory.allow(&page(None, u32::MAX)).await.unwrap();
+    let most = directory
+        .list_entries("allow", &page(None, u32::MAX))
+        .await
+        .unwrap();
     assert_eq!(most.items.len(), MAX_PAGE as usize);
     assert_eq!(most.next.as_deref(), Some("00999"));
-    let least = directory.allow(&page(None, 0)).await.unwrap();
+    let least = directory
+        .list_entries("allow", &page(None, 0))
+        .await
+        .unwrap();
     assert_eq!(least.items.len(), 1);
 
     for after in ["", "x", "1", "1.2.3", "1.x", "[1]"] {

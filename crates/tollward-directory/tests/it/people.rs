@@ -1,6 +1,6 @@
 //! What is put is read, with its version; what is in the way is said.
 
-use tollward_directory::{Conflict, DirectoryError, Key, Position, Tenant, User};
+use tollward_directory::{Conflict, DirectoryError, Key, ListEntry, Position, Tenant, User};
 
 use crate::places::{
     NOW, Place, allow, boost, everywhere, hash, key, setting, tenant, token, user,
@@ -14,6 +14,8 @@ everywhere!(
     what_was_made_with_it_stays,
     a_tenant_goes_with_all_that_is_its,
     a_user_goes_with_all_that_is_theirs,
+    a_deny_entry_outlives_those_whom_it_names,
+    the_successor_of_a_key_is_found,
     revoked_keys_stay,
     texts_are_kept_byte_by_byte,
     a_text_that_cannot_be_kept_is_refused,
@@ -44,6 +46,8 @@ async fn every_entry_is_read_as_it_was_put(place: Place) {
         client: Some("app".into()),
         plan: Some("pro".into()),
         expires_at: Some(NOW + 1),
+        suspended_at: Some(NOW - 1),
+        suspended_reason: Some("unpaid".into()),
         replaces: Some("k0".into()),
         ..key("k1", "acme")
     };
@@ -52,7 +56,7 @@ async fn every_entry_is_read_as_it_was_put(place: Place) {
     let alice = edit.put_user(alice).await.unwrap();
     let full = edit.put_key(full).await.unwrap();
     let net = edit
-        .put_allow(allow("a1", "cidr", "192.0.2.0/24"))
+        .put_list_entry(allow("a1", "cidr", "192.0.2.0/24"))
         .await
         .unwrap();
     let more = edit.put_boost(boost("b1", "tenant", "acme")).await.unwrap();
@@ -69,7 +73,7 @@ async fn every_entry_is_read_as_it_was_put(place: Place) {
         edit.key_by_hash(&hash("k1")).await.unwrap().as_ref(),
         Some(&full)
     );
-    assert_eq!(edit.allow_entry("a1").await.unwrap().as_ref(), Some(&net));
+    assert_eq!(edit.list_entry("a1").await.unwrap().as_ref(), Some(&net));
     assert_eq!(edit.boost("b1").await.unwrap().as_ref(), Some(&more));
     assert_eq!(edit.token("t1").await.unwrap().as_ref(), Some(&ci));
     assert_eq!(
@@ -91,7 +95,7 @@ async fn every_entry_is_read_as_it_was_put(place: Place) {
         directory.key_by_hash(&hash("k1")).await.unwrap(),
         Some(full)
     );
-    assert_eq!(directory.allow_entry("a1").await.unwrap(), Some(net));
+    assert_eq!(directory.list_entry("a1").await.unwrap(), Some(net));
     assert_eq!(directory.boost("b1").await.unwrap(), Some(more));
     assert_eq!(directory.token("t1").await.unwrap(), Some(ci));
     assert_eq!(directory.setting("enforcement").await.unwrap(), Some(mode));
@@ -136,7 +140,9 @@ async fn what_is_taken_cannot_be_made_again(place: Place) {
     edit.put_tenant(tenant("acme", None)).await.unwrap();
     edit.put_user(user("alice", "acme")).await.unwrap();
     edit.put_key(key("k1", "acme")).await.unwrap();
-    edit.put_allow(allow("a1", "user", "alice")).await.unwrap();
+    edit.put_list_entry(allow("a1", "user", "alice"))
+        .await
+        .unwrap();
     edit.put_token(token("t1")).await.unwrap();
     edit.put_setting(setting("enforcement", "on"))
         .await
@@ -159,12 +165,20 @@ async fn what_is_taken_cannot_be_made_again(place: Place) {
     };
     assert_eq!(edit.put_key(same_hash).await.map(drop), exists);
     assert_eq!(
-        edit.put_allow(allow("a2", "user", "alice")).await.map(drop),
+        edit.put_list_entry(allow("a2", "user", "alice"))
+            .await
+            .map(drop),
         exists
     );
-    edit.put_allow(allow("a2", "tenant", "alice"))
+    edit.put_list_entry(allow("a2", "tenant", "alice"))
         .await
         .unwrap();
+    // The other list may have the same caller.
+    let denied = ListEntry {
+        list: "deny".into(),
+        ..allow("d1", "user", "alice")
+    };
+    edit.put_list_entry(denied).await.unwrap();
     let same_hash = tollward_directory::Token {
         hash: hash("t1"),
         ..token("t2")
@@ -198,9 +212,12 @@ async fn what_was_made_with_it_stays(place: Place) {
     let mut made = edit.put_key(made).await.unwrap();
     made.hash = hash("k2");
     assert_eq!(edit.put_key(made).await.map(drop), changed);
-    let mut made = edit.put_allow(allow("a1", "user", "alice")).await.unwrap();
+    let mut made = edit
+        .put_list_entry(allow("a1", "user", "alice"))
+        .await
+        .unwrap();
     made.value = "bob".into();
-    assert_eq!(edit.put_allow(made).await.map(drop), changed);
+    assert_eq!(edit.put_list_entry(made).await.map(drop), changed);
     let mut made = edit.put_boost(boost("b1", "user", "alice")).await.unwrap();
     made.factor = 3000;
     let mut made = edit.put_boost(made).await.unwrap();
@@ -229,11 +246,11 @@ async fn a_tenant_goes_with_all_that_is_its(place: Place) {
             edit.put_boost(boost(&format!("{id}-{kind}"), kind, &value))
                 .await
                 .unwrap();
-            edit.put_allow(allow(&format!("{id}-{kind}"), kind, &value))
+            edit.put_list_entry(allow(&format!("{id}-{kind}"), kind, &value))
                 .await
                 .unwrap();
         }
-        edit.put_allow(allow(
+        edit.put_list_entry(allow(
             &format!("{id}-key"),
             "api_key",
             &hash(&format!("{id}-key")),
@@ -276,7 +293,7 @@ async fn a_tenant_goes_with_all_that_is_its(place: Place) {
             );
             found(
                 directory
-                    .allow_entry(&format!("{id}-{kind}"))
+                    .list_entry(&format!("{id}-{kind}"))
                     .await
                     .unwrap()
                     .is_some(),
@@ -284,7 +301,7 @@ async fn a_tenant_goes_with_all_that_is_its(place: Place) {
         }
         found(
             directory
-                .allow_entry(&format!("{id}-key"))
+                .list_entry(&format!("{id}-key"))
                 .await
                 .unwrap()
                 .is_some(),
@@ -305,7 +322,7 @@ async fn a_user_goes_with_all_that_is_theirs(place: Place) {
         };
         edit.put_key(own).await.unwrap();
         edit.put_boost(boost(id, "user", id)).await.unwrap();
-        edit.put_allow(allow(id, "user", id)).await.unwrap();
+        edit.put_list_entry(allow(id, "user", id)).await.unwrap();
     }
     edit.put_boost(boost("tenant", "tenant", "alice"))
         .await
@@ -320,19 +337,19 @@ async fn a_user_goes_with_all_that_is_theirs(place: Place) {
             is_there
         );
         assert_eq!(directory.boost(id).await.unwrap().is_some(), is_there);
-        assert_eq!(directory.allow_entry(id).await.unwrap().is_some(), is_there);
+        assert_eq!(directory.list_entry(id).await.unwrap().is_some(), is_there);
     }
     assert!(directory.boost("tenant").await.unwrap().is_some());
 
     let mut edit = directory.edit(NOW).await.unwrap();
     edit.put_token(token("t1")).await.unwrap();
     edit.put_setting(setting("s", "1")).await.unwrap();
-    edit.put_allow(allow("k", "api_key", &hash("bob-key")))
+    edit.put_list_entry(allow("k", "api_key", &hash("bob-key")))
         .await
         .unwrap();
     assert!(edit.delete_key("bob-key").await.unwrap());
-    assert!(!edit.delete_allow("k").await.unwrap());
-    assert!(edit.delete_allow("bob").await.unwrap());
+    assert!(!edit.delete_list_entry("k").await.unwrap());
+    assert!(edit.delete_list_entry("bob").await.unwrap());
     assert!(edit.delete_boost("bob").await.unwrap());
     assert!(edit.delete_token("t1").await.unwrap());
     assert!(edit.delete_setting("s").await.unwrap());
@@ -375,4 +392,50 @@ async fn a_text_that_cannot_be_kept_is_refused(place: Place) {
     edit.put_user(user("ab", "acme")).await.unwrap();
     edit.commit().await.unwrap();
     assert!(directory.user("ab").await.unwrap().is_some());
+}
+
+/// Whoever deletes a user does not let that user in again.
+async fn a_deny_entry_outlives_those_whom_it_names(place: Place) {
+    let directory = place.open().await;
+    let mut edit = directory.edit(NOW).await.unwrap();
+    edit.put_tenant(tenant("acme", None)).await.unwrap();
+    edit.put_user(user("alice", "acme")).await.unwrap();
+    edit.put_key(key("k1", "acme")).await.unwrap();
+    let callers = [
+        ("tenant", "acme".to_owned()),
+        ("user", "alice".to_owned()),
+        ("api_key", hash("k1")),
+    ];
+    for (kind, value) in &callers {
+        let denied = ListEntry {
+            list: "deny".into(),
+            ..allow(&format!("deny-{kind}"), kind, value)
+        };
+        edit.put_list_entry(denied).await.unwrap();
+        let allowed = allow(&format!("allow-{kind}"), kind, value);
+        edit.put_list_entry(allowed).await.unwrap();
+    }
+    assert!(edit.delete_user("alice").await.unwrap());
+    assert!(edit.delete_tenant("acme").await.unwrap());
+    for (kind, value) in &callers {
+        assert!(edit.listed("deny", kind, value).await.unwrap().is_some());
+        assert_eq!(edit.listed("allow", kind, value).await.unwrap(), None);
+    }
+}
+
+async fn the_successor_of_a_key_is_found(place: Place) {
+    let directory = place.open().await;
+    let mut edit = directory.edit(NOW).await.unwrap();
+    let replacing = |id: &str, revoked_at| Key {
+        replaces: Some("k1".into()),
+        revoked_at,
+        ..key(id, "acme")
+    };
+    edit.put_key(key("k1", "acme")).await.unwrap();
+    edit.put_key(replacing("k2", Some(NOW))).await.unwrap();
+    // One that was revoked replaces nothing any more.
+    assert_eq!(edit.successor("k1").await.unwrap(), None);
+    let k3 = edit.put_key(replacing("k3", None)).await.unwrap();
+    assert_eq!(edit.successor("k1").await.unwrap(), Some(k3));
+    assert_eq!(edit.successor("k3").await.unwrap(), None);
 }

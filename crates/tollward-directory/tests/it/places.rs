@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use sqlx::{Connection, Executor};
-use tollward_directory::{Allow, Boost, Directory, Key, Setting, Tenant, Token, User};
+use tollward_directory::{Boost, Directory, Key, ListEntry, Setting, Tenant, Token, User};
 use tollward_policy::DirectoryUrl;
 use tollward_testkit::postgres::PostgresServer;
 
@@ -163,13 +163,14 @@ pub(crate) fn hash(id: &str) -> String {
     digits
 }
 
-pub(crate) fn allow(id: &str, kind: &str, value: &str) -> Allow {
-    Allow {
-        id: id.to_owned(),
-        kind: kind.to_owned(),
-        value: value.to_owned(),
-        reason: "they are ours".to_owned(),
-        ..Allow::default()
+pub(crate) fn allow(id: &str, kind: &str, value: &str) -> ListEntry {
+    ListEntry {
+        id: id.into(),
+        list: "allow".into(),
+        kind: kind.into(),
+        value: value.into(),
+        reason: "a friend".into(),
+        ..ListEntry::default()
     }
 }
 

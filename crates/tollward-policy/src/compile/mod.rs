@@ -10,25 +10,29 @@ mod store;
 mod strategy;
 mod tenants;
 mod upstreams;
+mod warnings;
 
 pub use gateway::{AccessLog, GatewaySettings, ServerTls};
 pub use people::MAX_LEVELS;
 pub use records::{AuditSettings, DirectorySettings, UsageSettings};
 pub use store::{ClientCertificate, RedisOptions, RedisTls};
+pub use warnings::Warning;
 
 pub(crate) use tenants::tenant_limit;
 
 use std::net::SocketAddr;
 
 use ipnet::IpNet;
+use people::listed;
 use tollward_core::OnFailure;
+use warnings::in_order_of_text;
 
 use crate::config::{
     self, BodyStyle, EncodedSlash, Enforcement, Fault, File, HeaderStyle, LimitShown, MAX_FAULTS,
     PathCase, Place, RedisUrl, Spanned, UnknownTenant, did_you_mean,
 };
 use crate::path::PathOptions;
-use crate::policy::{Names, Plan, Policy, PolicyLimit, ResponseOptions, Rules};
+use crate::policy::{Names, Plan, Policy, PolicyLimit, ROOT, ResponseOptions, Rules};
 
 /// What a configuration file says.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ pub struct Compiled {
     pub policy: Policy,
     /// What the process is started with.
     pub settings: Settings,
+    /// What is legal but surely not meant, in the order of the text.
+    pub warnings: Vec<Warning>,
 }
 
 /// The parts of the configuration that are read at the start only.
@@ -94,10 +100,11 @@ pub fn compile(text: &[u8]) -> Result<Compiled, Vec<Fault>> {
         broken: reading.faults,
         ..Compiler::default()
     };
-    let compiled = compiler.compile(&file);
+    let mut compiled = compiler.compile(&file);
     let mut faults = compiler.broken;
     faults.extend(compiler.faults);
     if faults.is_empty() {
+        compiled.warnings = in_order_of_text(compiler.warnings);
         return Ok(compiled);
     }
     Err(config::in_order(faults, reading.uncounted))
@@ -107,12 +114,15 @@ pub fn compile(text: &[u8]) -> Result<Compiled, Vec<Fault>> {
 struct Compiler {
     limits: Vec<PolicyLimit>,
     faults: Vec<Fault>,
+    warnings: Vec<Warning>,
     /// The faults of single places. What they left out of the file is not to be missed here.
     broken: Vec<Fault>,
     /// What holds for limits that do not say.
     on_failure: OnFailure,
     /// The upstreams, by their place in the policy's list.
     upstream_names: Names<usize>,
+    /// The tenants of the file.
+    tenant_names: Names<()>,
 }
 
 impl Compiler {
@@ -127,14 +137,18 @@ impl Compiler {
         let names = file.upstreams.iter().enumerate();
         let names = names.map(|(index, (name, _))| (name.value.as_str().into(), index));
         self.upstream_names = names.collect();
+        let names = file.tenants.iter();
+        let names = names.map(|(name, _)| (name.value.as_str().into(), ()));
+        self.tenant_names = names.collect();
         let common = self.common(file);
         let plans = self.plans(file);
         let (router, routes) = self.routes(file, paths);
         let (upstreams, upstream_limits) = self.upstreams(file);
         let tenants = self.tenants(file, &plans);
         let keys = self.keys(file, &plans);
-        let allowed = self.allow(file);
+        self.check_lists(file);
         let anonymous_plan = self.anonymous_plan(file, &plans);
+        self.warn_of_likely_mistakes(file, &tenants, &keys, &routes, &router);
         let wrong_keys = self.wrong_keys();
         let options = self.identity(file);
         let identity = file.identity.as_ref();
@@ -154,8 +168,8 @@ impl Compiler {
             tenants,
             refuse_unknown_tenants: word(unknown_tenant) == Some(UnknownTenant::Reject),
             keys,
-            allow: allowed.iter().collect(),
-            allowed,
+            allow: listed(&file.allow, "allow-list").into(),
+            deny: listed(&file.deny, "deny-list").into(),
             ipv6_prefix: word(ip.and_then(|ip| ip.ipv6_prefix.as_ref()))
                 .unwrap_or(DEFAULT_IPV6_PREFIX),
             paths,
@@ -166,6 +180,7 @@ impl Compiler {
         Compiled {
             policy,
             settings: self.settings(file),
+            warnings: Vec::new(),
         }
     }
 
@@ -208,6 +223,14 @@ impl Compiler {
         }
     }
 
+    fn warn(&mut self, place: &Place, message: impl Into<String>, hint: impl Into<String>) {
+        self.warnings.push(Warning {
+            place: place.clone(),
+            message: message.into(),
+            hint: hint.into(),
+        });
+    }
+
     /// Whether a single place at or below `path` has a fault.
     fn is_broken(&self, path: &str) -> bool {
         self.broken.iter().any(|fault| {
@@ -235,6 +258,20 @@ impl Compiler {
         let hint = self.hint_of_name(&plan.value, names, "plans");
         let message = format!("there is no plan `{}`", plan.value);
         self.fault(&plan.place, message, hint);
+    }
+
+    /// A tenant that is named must be in the file: what the directory has cannot be seen from here.
+    fn check_tenant(&mut self, tenant: &Spanned<String>, file: &File) {
+        if tenant.value == ROOT
+            || self.tenant_names.contains_key(tenant.value.as_str())
+            || self.may_be_broken("tenants", &tenant.value)
+        {
+            return;
+        }
+        let names = file.tenants.iter().map(|(name, _)| name.value.as_str());
+        let hint = self.hint_of_name(&tenant.value, names, "tenants");
+        let message = format!("there is no tenant `{}`", tenant.value);
+        self.fault(&tenant.place, message, hint);
     }
 
     /// What to do about a name that nothing has. Looking for a likely one takes a while, so it is not

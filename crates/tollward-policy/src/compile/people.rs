@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use super::Compiler;
 use crate::budget::{Allocation, Fit};
-use crate::config::{self, AllowEntry, File};
-use crate::people::{Allowed, AllowedCaller, ApiKey, TenantEntry};
+use crate::config::{self, CallerEntry, File};
+use crate::people::{ApiKey, Listed, ListedCaller, TenantEntry};
 use crate::policy::{ByHash, Names, Plan, ROOT};
 
 impl Compiler {
@@ -25,14 +25,8 @@ impl Compiler {
             if name.value == ROOT {
                 let message = format!("`{ROOT}` is the root and has no parent");
                 self.fault(&parent.place, message, "remove it");
-            } else if parent.value != ROOT
-                && !written.contains_key(parent.value.as_str())
-                && !self.may_be_broken("tenants", &parent.value)
-            {
-                let names = file.tenants.iter().map(|(name, _)| name.value.as_str());
-                let hint = self.hint_of_name(&parent.value, names, "tenants");
-                let message = format!("there is no tenant `{}`", parent.value);
-                self.fault(&parent.place, message, hint);
+            } else if parent.value != ROOT && !written.contains_key(parent.value.as_str()) {
+                self.check_tenant(parent, file);
             } else if circular.contains(name.value.as_str()) {
                 let message = format!("`{}` would be its own ancestor", name.value);
                 self.fault(&parent.place, message, "break the circle");
@@ -48,6 +42,7 @@ impl Compiler {
                 parent: text(&tenant.parent),
                 plan: text(&tenant.plan),
                 limit: limit.and_then(|limit| self.tenant_limit(limit, file).map(Arc::new)),
+                suspended: false,
             };
             tenants.insert(name.value.as_str().into(), entry);
         }
@@ -56,41 +51,53 @@ impl Compiler {
         tenants
     }
 
-    /// The children of a tenant may not have more than its budget.
+    /// The children of a tenant may not have more than its budget. What is beyond the total, but within the
+    /// ratio, is a warning.
     fn check_budgets(&mut self, file: &File, tenants: &Names<TenantEntry>) {
-        let mut given: HashMap<&str, Vec<(u64, u32)>> = HashMap::new();
-        for (_, tenant) in tenants.iter().filter(|(id, _)| ***id != *ROOT) {
-            if let Some(limit) = &tenant.limit {
-                let parent = tenant.parent.as_deref().unwrap_or(ROOT);
-                given.entry(parent).or_default().push(limit.allotted());
+        let mut given: HashMap<&str, Vec<(&str, (u64, u32))>> = HashMap::new();
+        for (name, _) in file.tenants.iter().filter(|(name, _)| name.value != ROOT) {
+            let id = name.value.as_str();
+            let entry = tenants.get(id);
+            if let Some((entry, limit)) =
+                entry.and_then(|entry| Some((entry, entry.limit.as_ref()?)))
+            {
+                let parent = entry.parent.as_deref().unwrap_or(ROOT);
+                given
+                    .entry(parent)
+                    .or_default()
+                    .push((id, limit.allotted()));
             }
         }
         for (name, written) in &file.tenants {
             let limit = tenants.get(name.value.as_str());
             let limit = limit.and_then(|tenant| tenant.limit.as_deref());
+            let budget = written.rate_limit.as_ref();
+            let budget = budget.and_then(|limit| limit.budget.as_ref());
             let children = given.remove(name.value.as_str()).unwrap_or_default();
-            let allocation = limit.and_then(|limit| Allocation::new(limit, children, None));
-            let exceeds = |it: &Allocation| it.fit() == Fit::Exceeds;
-            if let (Some(allocation), Some(budget)) = (
-                allocation.filter(exceeds),
-                written
-                    .rate_limit
-                    .as_ref()
-                    .and_then(|it| it.budget.as_ref()),
-            ) {
-                self.fault(
+            let (Some(limit), Some(budget), Some(((last, asked), others))) =
+                (limit, budget, children.split_last())
+            else {
+                continue;
+            };
+            let others = others.iter().map(|(_, allotted)| *allotted);
+            let Some(allocation) = Allocation::new(limit, others, Some(*asked)) else {
+                continue;
+            };
+            match allocation.fit() {
+                Fit::Fits => {}
+                Fit::Overcommitted => self.warn(
+                    &budget.place,
+                    format!("the budget of `{}` is overcommitted: {allocation}", name.value),
+                    "lower the children's rates, or be sure that not all of them come at once",
+                ),
+                Fit::Exceeds => self.fault(
                     &budget.place,
                     format!(
-                        "the children of `{}` are given more than its budget: their sum is {}, the budget {} \
-                         times {} per {} s",
-                        name.value,
-                        allocation.sum(),
-                        allocation.total(),
-                        allocation.ratio(),
-                        allocation.window_secs(),
+                        "the children of `{}` are given more than its budget: {allocation} for `{last}`",
+                        name.value
                     ),
                     "raise `total` or `overcommit_ratio`, or lower the children's rates",
-                );
+                ),
             }
         }
     }
@@ -99,7 +106,7 @@ impl Compiler {
     fn check_depth(&mut self, file: &File, tenants: &Names<TenantEntry>, circular: &HashSet<&str>) {
         let binds = |tenant: &TenantEntry| {
             let limit = tenant.limit.as_deref();
-            limit.is_some_and(|limit| limit.sharing() != config::Sharing::Private)
+            limit.is_some_and(|limit| limit.binds_below())
         };
         // How many are at and above each, of which it is known.
         let mut depths: HashMap<&str, usize> = HashMap::new();
@@ -139,6 +146,9 @@ impl Compiler {
             if let Some(plan) = &key.plan {
                 self.check_plan(plan, plans, file);
             }
+            if let Some(tenant) = &key.tenant {
+                self.check_tenant(tenant, file);
+            }
             if key.tenant.is_none() && key.user.is_none() && key.client.is_none() {
                 self.fault(
                     &key.place,
@@ -155,6 +165,7 @@ impl Compiler {
                 client: text(&key.client),
                 plan: text(&key.plan),
                 expires_at: key.expires_at.as_ref().map(|end| end.value),
+                suspended: false,
             };
             if keys.insert(key.sha256.value, entry).is_some() {
                 self.fault(&key.sha256.place, "this key is listed twice", "remove one");
@@ -162,35 +173,39 @@ impl Compiler {
         }
         keys
     }
+}
 
-    pub(super) fn allow(&mut self, file: &File) -> Vec<AllowedCaller> {
-        let allowed = file.allow.iter().filter_map(|entry| {
-            let who = match entry {
-                AllowEntry {
-                    cidr: Some(net), ..
-                } => Allowed::Net(net.value),
-                AllowEntry {
-                    api_key: Some(key), ..
-                } => Allowed::Key(key.sha256.value),
-                AllowEntry {
-                    user: Some(user), ..
-                } => Allowed::User(user.value.as_str().into()),
-                AllowEntry {
-                    tenant: Some(tenant),
-                    ..
-                } => Allowed::Tenant(tenant.value.as_str().into()),
-                // The decoder has refused an entry that names nobody.
-                _ => return None,
-            };
-            let reason = entry.reason.as_ref();
-            let reason = reason.map_or("allow-list", |reason| reason.value.as_str());
-            Some(AllowedCaller {
-                who,
-                reason: reason.into(),
-            })
-        });
-        allowed.collect()
+impl Compiler {
+    /// A tenant on a list must exist: a typo would allow or deny nobody.
+    pub(super) fn check_lists(&mut self, file: &File) {
+        for entry in file.allow.iter().chain(&file.deny) {
+            if let Some(tenant) = &entry.tenant {
+                self.check_tenant(tenant, file);
+            }
+        }
     }
+}
+
+/// The entries of a list; those that give no reason get this one.
+pub(super) fn listed(written: &[CallerEntry], unsaid: &str) -> Vec<ListedCaller> {
+    let text = |name: &config::Spanned<String>| Box::from(name.value.as_str());
+    let listed = written.iter().filter_map(|entry| {
+        // The decoder has refused an entry that names nobody, or several.
+        let net = entry.cidr.as_ref().map(|net| Listed::Net(net.value));
+        let key = entry.api_key.as_ref();
+        let key = key.map(|key| Listed::Key(key.sha256.value));
+        let user = entry.user.as_ref().map(|user| Listed::User(text(user)));
+        let client = entry.client.as_ref();
+        let client = client.map(|client| Listed::Client(text(client)));
+        let tenant = entry.tenant.as_ref();
+        let tenant = tenant.map(|tenant| Listed::Tenant(text(tenant)));
+        let reason = entry.reason.as_ref();
+        Some(ListedCaller {
+            who: net.or(key).or(user).or(client).or(tenant)?,
+            reason: reason.map_or(unsaid, |reason| reason.value.as_str()).into(),
+        })
+    });
+    listed.collect()
 }
 
 /// The most limits of tenants that a request is charged by, besides its own tenant's.

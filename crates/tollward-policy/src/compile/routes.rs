@@ -1,5 +1,5 @@
 use super::{Compiler, word};
-use crate::config::{self, File, Place};
+use crate::config::{self, File, Place, RouteAuth};
 use crate::path::PathOptions;
 use crate::policy::{Access, Route};
 use crate::router::{Pattern, Router};
@@ -56,6 +56,10 @@ impl Compiler {
             let message = "an `upstream` of a route that is denied to all";
             self.fault(&upstream.place, message, "remove it, or `deny`");
         }
+        if let Some(auth) = written.auth.as_ref().filter(|_| deny) {
+            let message = "`auth` of a route that is denied to all";
+            self.fault(&auth.place, message, "remove it, or `deny`");
+        }
         let upstream = written.upstream.as_ref();
         Route {
             limits: self.route_limits(written, &name, file),
@@ -63,6 +67,10 @@ impl Compiler {
             name: name.into(),
             place: written.match_.place.clone(),
             cost: word(written.cost.as_ref()).unwrap_or(1),
+            auth: match word(written.auth.as_ref()) {
+                None if allow => Some(RouteAuth::None),
+                said => said,
+            },
             access: match (deny, allow) {
                 (true, _) => Access::Denied,
                 (_, true) => Access::Bypass,

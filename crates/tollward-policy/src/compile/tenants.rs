@@ -41,7 +41,7 @@ impl Compiler {
             _ => self.strategy(written, file),
         };
         let limit = self.numbers(written)?;
-        let sharing = word(written.sharing.as_ref()).unwrap_or(Sharing::Private);
+        let sharing = word(written.sharing.as_ref());
         Some(TenantLimit {
             limit,
             strategy,
@@ -70,14 +70,14 @@ impl Compiler {
         }
     }
 
-    fn budget(&mut self, written: &RateLimit, sharing: Sharing) -> Budget {
+    fn budget(&mut self, written: &RateLimit, sharing: Option<Sharing>) -> Budget {
         let rate = written.sustained.rate.value;
         let budget = written.budget.as_ref();
         let mode = word(budget.and_then(|it| it.mode.as_ref())).unwrap_or(BudgetMode::Unlimited);
         let total = budget.and_then(|it| it.total.as_ref());
         let ratio = budget.and_then(|it| it.overcommit_ratio.as_ref());
         if let (BudgetMode::Shared, Some(budget)) = (mode, budget) {
-            if sharing == Sharing::Private {
+            if !matches!(sharing, Some(Sharing::Inherit | Sharing::Enforce)) {
                 self.fault(
                     &budget.place,
                     "a shared budget that nobody can draw from",
@@ -98,6 +98,17 @@ impl Compiler {
                     "remove `overcommit_ratio`, or say `mode: allocated`",
                 );
             }
+        }
+        if let (BudgetMode::Allocated, Some(total)) = (mode, total.filter(|it| it.value > rate)) {
+            self.fault(
+                &total.place,
+                format!(
+                    "a budget of {} is more than the tenant's own rate, which is {rate}",
+                    total.value
+                ),
+                "lower `total`, or raise `sustained.rate`; to give children more than there is, say \
+                 `overcommit_ratio`",
+            );
         }
         Budget {
             mode,

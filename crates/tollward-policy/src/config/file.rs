@@ -53,8 +53,11 @@ record! {
         tenants: Named<Tenant> = defaulted Map<TenantName, Tenant>,
         /// The API keys.
         keys: Vec<KeyEntry> = defaulted List<KeyEntry>,
-        /// Callers that are never limited.
-        allow: Vec<AllowEntry> = defaulted List<AllowEntry>,
+        /// Callers that no limit applies to. An entry proves nothing: a key on the list must exist and be
+        /// valid.
+        allow: Vec<CallerEntry> = defaulted List<CallerEntry>,
+        /// Callers that are refused (403), whatever `allow` and `enforcement` say.
+        deny: Vec<CallerEntry> = defaulted List<CallerEntry>,
         /// Whether limits refuse; `on` unless told otherwise.
         enforcement: Option<Spanned<Enforcement>> = optional Enforcement,
         /// How paths are compared.
@@ -106,10 +109,26 @@ record! {
         /// Where its requests go; where those of the next less specific match do, unless told
         /// otherwise.
         upstream: Option<Spanned<String>> = optional Text,
+        /// Whether callers have to prove who they are: `required`, `optional` (a credential that is
+        /// shown must be right) or `none` (credentials are not read). As `identity.anonymous` says unless
+        /// told otherwise; `none` with `allow: true`.
+        auth: Option<Spanned<RouteAuth>> = optional RouteAuth,
         /// Whether every request is refused.
         deny: Option<Spanned<bool>> = optional Flag,
         /// Whether every request is admitted without a charge.
         allow: Option<Spanned<bool>> = optional Flag,
+    }
+}
+
+words! {
+    /// Whether callers of a route have to prove who they are.
+    pub enum RouteAuth {
+        /// They do: without a credential they get 401.
+        Required = "required",
+        /// They may. A credential that is shown must be right.
+        Optional = "optional",
+        /// Credentials are not read: every caller is anonymous.
+        None = "none",
     }
 }
 
@@ -147,26 +166,28 @@ record! {
 }
 
 record! {
-    /// A caller that is never limited: exactly one of `cidr`, `api_key`, `user`, `tenant`.
-    pub struct AllowEntry {
+    /// A caller on a list: exactly one of `cidr`, `api_key`, `user`, `client`, `tenant`.
+    pub struct CallerEntry {
         /// The caller's network, or its address.
         cidr: Option<Spanned<IpNet>> = optional Cidr,
         /// The caller's API key.
-        api_key: Option<AllowKey> = optional AllowKeyOrText,
+        api_key: Option<CallerKey> = optional CallerKeyOrText,
         /// The user.
         user: Option<Spanned<String>> = optional Text,
+        /// The client.
+        client: Option<Spanned<String>> = optional Text,
         /// The tenant.
         tenant: Option<Spanned<String>> = optional Text,
         /// Why, for those who read this later.
         reason: Option<Spanned<String>> = optional Text,
     }
-    foreign: ["ip" => "write it as `cidr`", "key" => ALLOW_THE_HASH, "secret" => ALLOW_THE_HASH];
+    foreign: ["ip" => "write it as `cidr`", "key" => LIST_THE_HASH, "secret" => LIST_THE_HASH];
     check: names_one_caller;
 }
 
 record! {
-    /// An API key that is never limited.
-    pub struct AllowKey {
+    /// An API key on a list.
+    pub struct CallerKey {
         /// The SHA-256 of the key, in hexadecimal.
         sha256: Spanned<[u8; 32]> = required Sha256,
     }
@@ -268,11 +289,11 @@ words! {
     }
 }
 
-const ALLOW_THE_HASH: &str =
+const LIST_THE_HASH: &str =
     "write `api_key: { sha256: … }` with the SHA-256 of the key: `printf %s KEY | sha256sum`";
 
 fn names_one_caller(fields: &Fields<'_>, node: &Node, cx: &mut Context) {
-    const WAYS: [&str; 4] = ["cidr", "api_key", "user", "tenant"];
+    const WAYS: [&str; 5] = ["cidr", "api_key", "user", "client", "tenant"];
     let given: Vec<_> = WAYS.into_iter().filter(|way| fields.has(way)).collect();
     match *given {
         [_] => None,
@@ -285,26 +306,26 @@ fn names_one_caller(fields: &Fields<'_>, node: &Node, cx: &mut Context) {
 }
 
 /// A mapping, or what may be a secret and must not be here.
-struct AllowKeyOrText;
+struct CallerKeyOrText;
 
-impl Decode for AllowKeyOrText {
-    type Value = AllowKey;
+impl Decode for CallerKeyOrText {
+    type Value = CallerKey;
 
-    fn decode(node: &Node, cx: &mut Context) -> Option<AllowKey> {
+    fn decode(node: &Node, cx: &mut Context) -> Option<CallerKey> {
         match node.kind {
             Kind::Scalar { .. } => {
-                cx.fault_with(node, "expected a mapping with `sha256`", ALLOW_THE_HASH)
+                cx.fault_with(node, "expected a mapping with `sha256`", LIST_THE_HASH)
             }
-            _ => AllowKey::decode(node, cx),
+            _ => CallerKey::decode(node, cx),
         }
     }
 
     fn schema(defs: &mut Defs) -> Json {
-        AllowKey::schema(defs)
+        CallerKey::schema(defs)
     }
 
     fn expected() -> String {
-        AllowKey::expected()
+        CallerKey::expected()
     }
 }
 

@@ -45,8 +45,8 @@ pub use directory_url::{DirectoryUrl, InvalidDirectoryUrl, PostgresUrl};
 pub(crate) use fault::in_order;
 pub use fault::{Fault, Place, Spanned, did_you_mean, without_credentials};
 pub use file::{
-    AllowEntry, AllowKey, BodyStyle, EncodedSlash, Enforcement, File, HeaderStyle, KeyEntry,
-    LimitShown, Listen, PathCase, Paths, Plan, Response, Route, Tenant,
+    BodyStyle, CallerEntry, CallerKey, EncodedSlash, Enforcement, File, HeaderStyle, KeyEntry,
+    LimitShown, Listen, PathCase, Paths, Plan, Response, Route, RouteAuth, Tenant,
 };
 pub use gateway::{AccessLog, Gateway, GatewayTls};
 pub use http_url::HttpUrl;

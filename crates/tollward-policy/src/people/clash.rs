@@ -5,9 +5,10 @@ use std::fmt;
 
 use super::Origin;
 use super::entry::TenantEntry;
+use super::list::{List, Listed};
 use super::tree::parent_of;
 use crate::budget::{Allocation, Fit};
-use crate::policy::{Policy, ROOT};
+use crate::policy::Policy;
 
 /// Something that the file and the directory say differently. The file wins.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +17,15 @@ pub enum Clash {
     Tenant(Box<str>),
     /// Both have the API key with this SHA-256, of which these are the first hexadecimal digits.
     Key(String),
+    /// No tenant has this name, but so many keys and users belong to it.
+    MissingTenant {
+        /// The tenant.
+        tenant: Box<str>,
+        /// Keys and users.
+        entries: usize,
+    },
+    /// The allow-list has an API key with a SHA-256 that begins so, and there is no such key.
+    AllowedNobody(String),
     /// A tenant of the directory is below one that is nowhere.
     MissingParent {
         /// The tenant.
@@ -23,6 +33,8 @@ pub enum Clash {
         /// What it names as its parent.
         parent: Box<str>,
     },
+    /// A tenant of the directory would be its own ancestor.
+    Circle(Box<str>),
     /// The file has no such plan, and so many entries of the directory name it.
     MissingPlan {
         /// The plan.
@@ -53,12 +65,27 @@ impl fmt::Display for Clash {
             Self::MissingParent { tenant, parent } => write!(
                 f,
                 "the tenant `{tenant}` of the directory is below `{parent}`, which is neither there nor in \
-                 the file: it is taken for a child of `{ROOT}`; move it, or add `{parent}`"
+                 the file: its requests get 503 `misconfigured`; move it, or add `{parent}`"
+            ),
+            Self::Circle(tenant) => write!(
+                f,
+                "the tenant `{tenant}` of the directory would be its own ancestor: its requests get 503 \
+                 `misconfigured`; move it"
             ),
             Self::MissingPlan { plan, entries } => write!(
                 f,
                 "the plan `{plan}` is not in the file, but {entries} entries of the directory have it: their \
-                 requests are refused; add the plan, or change them"
+                 requests get 503 `misconfigured`; add the plan, or change them"
+            ),
+            Self::MissingTenant { tenant, entries } => write!(
+                f,
+                "the tenant `{tenant}` does not exist, but {entries} keys and users belong to it: their requests \
+                 get 503 `misconfigured`; add the tenant, or change them"
+            ),
+            Self::AllowedNobody(hash) => write!(
+                f,
+                "the allow-list has the API key {hash}…, but there is no such key: it allows nobody; remove the \
+                 entry"
             ),
             Self::Budget { tenant, allocation } => write!(
                 f,
@@ -76,6 +103,9 @@ impl Clash {
             (Self::MissingPlan { plan, .. }, Self::MissingPlan { plan: other, .. }) => {
                 plan == other
             }
+            (Self::MissingTenant { tenant, .. }, Self::MissingTenant { tenant: other, .. }) => {
+                tenant == other
+            }
             (
                 Self::Budget { tenant, allocation },
                 Self::Budget {
@@ -90,10 +120,51 @@ impl Clash {
     /// Whether somebody would have more than the file means to give, or nothing at all.
     fn weighs(&self) -> bool {
         match self {
-            Self::Tenant(_) | Self::Key(_) => false,
-            Self::MissingParent { .. } | Self::MissingPlan { .. } | Self::Budget { .. } => true,
+            Self::Tenant(_) | Self::Key(_) | Self::AllowedNobody(_) => false,
+            Self::MissingTenant { .. }
+            | Self::MissingParent { .. }
+            | Self::Circle(_)
+            | Self::MissingPlan { .. }
+            | Self::Budget { .. } => true,
         }
     }
+
+    /// Whether requests get 503 `misconfigured` because of it.
+    pub fn is_misconfiguration(&self) -> bool {
+        matches!(
+            self,
+            Self::MissingTenant { .. }
+                | Self::MissingParent { .. }
+                | Self::Circle(_)
+                | Self::MissingPlan { .. }
+        )
+    }
+
+    /// The kind, as metrics call it.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Tenant(_) => "tenant_twice",
+            Self::Key(_) => "key_twice",
+            Self::MissingTenant { .. } => "missing_tenant",
+            Self::AllowedNobody(_) => "allowed_nobody",
+            Self::MissingParent { .. } => "missing_parent",
+            Self::Circle(_) => "circle",
+            Self::MissingPlan { .. } => "missing_plan",
+            Self::Budget { .. } => "budget_exceeded",
+        }
+    }
+
+    /// All kinds.
+    pub const WORDS: [&'static str; 8] = [
+        "tenant_twice",
+        "key_twice",
+        "missing_tenant",
+        "allowed_nobody",
+        "missing_parent",
+        "circle",
+        "missing_plan",
+        "budget_exceeded",
+    ];
 }
 
 impl Policy {
@@ -120,29 +191,73 @@ impl Policy {
         let keys = keys.filter(|hash| people.keys.get(*hash).is_some());
         let keys = keys.map(|hash| Clash::Key(crate::scope::hex(&hash[..6])));
         let all = people.tenants.iter();
-        let missing_parents = all.filter_map(|(id, tenant)| {
+        let lost = all.filter_map(|(id, tenant)| {
             let parent = parent_of(id, &tenant.entry)?;
-            let is_missing = people.tenants.get(parent).is_none();
-            is_missing.then(|| Clash::MissingParent {
-                tenant: id.clone(),
-                parent: parent.into(),
+            // Those below it are lost with it, and not told apart.
+            let is_lost = tenant.lost.as_deref() == Some(parent);
+            let (tenant, is_missing) = (id.clone(), people.tenants.get(parent).is_none());
+            is_lost.then(|| match is_missing {
+                true => Clash::MissingParent {
+                    tenant,
+                    parent: parent.into(),
+                },
+                false => Clash::Circle(tenant),
             })
         });
-        let kinds: [Vec<Clash>; 5] = [
+        let kinds: [Vec<Clash>; 7] = [
             tenants.take(MOST).collect(),
             keys.take(MOST).collect(),
-            missing_parents.take(MOST).collect(),
+            self.missing_tenants().into_iter().take(MOST).collect(),
+            self.allowed_nobodies().into_iter().take(MOST).collect(),
+            lost.take(MOST).collect(),
             self.missing_plans().into_iter().take(MOST).collect(),
             self.broken_budgets().into_iter().take(MOST).collect(),
         ];
         kinds.into_iter().flatten().collect()
     }
 
+    fn missing_tenants(&self) -> Vec<Clash> {
+        let people = &self.people;
+        let of_users = people.users.iter();
+        let of_users = of_users.filter_map(|(_, user)| user.tenant.as_deref());
+        let of_keys = people.keys.iter();
+        let of_keys = of_keys.filter_map(|(_, key)| key.tenant.as_deref());
+        let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
+        for tenant in of_users.chain(of_keys) {
+            if people.tenants.get(tenant).is_none() {
+                *missing.entry(tenant).or_default() += 1;
+            }
+        }
+        let clash = |(tenant, entries): (&str, usize)| Clash::MissingTenant {
+            tenant: tenant.into(),
+            entries,
+        };
+        missing.into_iter().map(clash).collect()
+    }
+
+    fn allowed_nobodies(&self) -> BTreeSet<Clash> {
+        let people = &self.people;
+        let of_file = self.rules.allow.entries.iter();
+        let of_directory = people.listed.values();
+        let of_directory = of_directory.filter(|(list, _)| *list == List::Allow);
+        let callers = of_file.chain(of_directory.map(|(_, caller)| caller));
+        let hashes = callers.filter_map(|caller| match &caller.who {
+            Listed::Key(hash) => Some(hash),
+            _ => None,
+        });
+        let is_known =
+            |hash: &[u8; 32]| self.rules.keys.contains_key(hash) || people.keys.get(hash).is_some();
+        let gone = hashes.filter(|hash| !is_known(hash));
+        gone.map(|hash| Clash::AllowedNobody(crate::scope::hex(&hash[..6])))
+            .collect()
+    }
+
     fn missing_plans(&self) -> Vec<Clash> {
         let people = &self.people;
         let tenants = people.tenants.iter();
         let of_tenants = tenants.filter_map(|(_, tenant)| tenant.entry.plan.as_deref());
-        let of_users = people.users.iter().map(|(_, plan)| &**plan);
+        let users = people.users.iter();
+        let of_users = users.filter_map(|(_, user)| user.plan.as_deref());
         let of_keys = people
             .keys
             .iter()

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use super::allow::AllowedCaller;
 use super::key::ApiKey;
 use super::limit::TenantLimit;
+use super::list::{List, ListedCaller};
 use crate::config::Enforcement;
 
 /// What is written of a tenant.
@@ -14,13 +14,19 @@ pub struct TenantEntry {
     pub plan: Option<Box<str>>,
     /// Its limit.
     pub limit: Option<Arc<TenantLimit>>,
+    /// Whether its requests, and those of the tenants below it, are refused (403) until it is resumed.
+    pub suspended: bool,
 }
 
 /// What is written of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserEntry {
-    /// Its plan.
+    /// The tenant that the user belongs to.
+    pub tenant: Option<Box<str>>,
+    /// The user's plan.
     pub plan: Option<Box<str>>,
+    /// Whether the user's requests are refused (403) until the user is resumed.
+    pub suspended: bool,
 }
 
 /// Who may have a boost.
@@ -74,12 +80,12 @@ pub enum Change {
         /// Whose it is now.
         key: Option<ApiKey>,
     },
-    /// An entry of the allow-list; without a caller, it is gone.
-    Allow {
-        /// By what the entry is known.
+    /// An entry of a list; without a caller, it is gone.
+    Listed {
+        /// The id of the entry.
         id: Box<str>,
-        /// Who is never limited.
-        caller: Option<AllowedCaller>,
+        /// The list, and whom the entry names.
+        entry: Option<(List, ListedCaller)>,
     },
     /// What somebody has more of, be it known otherwise or not; without a boost, it has no more of it.
     Boost {

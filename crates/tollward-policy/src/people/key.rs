@@ -12,4 +12,6 @@ pub struct ApiKey {
     /// When it ceases to be one, in Unix seconds. A policy does not read the clock: it has to be told the
     /// time, by [`Change::Time`](crate::Change::Time).
     pub expires_at: Option<u64>,
+    /// Whether requests with it are refused (403) until it is resumed.
+    pub suspended: bool,
 }

@@ -15,7 +15,8 @@ pub struct TenantLimit {
     /// None for what the store says.
     pub(crate) on_failure: Option<OnFailure>,
     pub(crate) when: When,
-    pub(crate) sharing: Sharing,
+    /// None if the limit does not say.
+    pub(crate) sharing: Option<Sharing>,
     pub(crate) budget: Budget,
     pub(crate) origin: Origin,
 }
@@ -46,9 +47,51 @@ impl TenantLimit {
         &self.limit
     }
 
-    /// What those below have of it.
-    pub fn sharing(&self) -> Sharing {
+    /// Whether it binds the tenants below, as written. One that does not say binds nobody below, but does
+    /// not keep the limits above it from binding them.
+    pub fn sharing(&self) -> Option<Sharing> {
         self.sharing
+    }
+
+    /// Whether it binds the tenants below.
+    pub fn binds_below(&self) -> bool {
+        matches!(self.sharing, Some(Sharing::Inherit | Sharing::Enforce))
+    }
+
+    /// What happens to a request beyond it.
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
+    }
+
+    /// Whether answers tell its state.
+    pub fn headers(&self) -> bool {
+        self.headers
+    }
+
+    /// What the cost of a request is multiplied by.
+    pub fn cost(&self) -> u32 {
+        self.cost
+    }
+
+    /// Whether it only counts what it would refuse.
+    pub fn shadow(&self) -> bool {
+        self.shadow
+    }
+
+    /// What holds while the shared counters cannot be reached; none for what the store says.
+    pub fn on_failure(&self) -> Option<OnFailure> {
+        self.on_failure
+    }
+
+    /// The callers that it applies to.
+    pub fn when(&self) -> When {
+        self.when
+    }
+
+    /// The factor, in thousandths, that made its capacity of its rate; none if the capacity was written
+    /// otherwise.
+    pub fn allowance(&self) -> Option<u32> {
+        self.origin.allowance.as_ref().map(|(_, factor)| *factor)
     }
 
     /// What its children may be given.

@@ -5,67 +5,97 @@ use ipnet::IpNet;
 
 use crate::policy::{ByHash, Names};
 
-/// A caller that is never limited, and why.
+/// The lists of callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum List {
+    /// Callers that no limit applies to. An entry proves nothing: a key on it must exist and be valid.
+    Allow,
+    /// Callers that are refused, whatever else is said of them.
+    Deny,
+}
+
+impl List {
+    /// As it is written.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// An entry of a list: a caller, and why it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AllowedCaller {
-    /// Who it is.
-    pub who: Allowed,
+pub struct ListedCaller {
+    /// The caller.
+    pub who: Listed,
     /// The reason given for it.
     pub reason: Box<str>,
 }
 
-/// Who is never limited.
+/// Whom an entry of a list names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Allowed {
-    /// All of a network.
+pub enum Listed {
+    /// All addresses of a network.
     Net(IpNet),
-    /// Who has the API key with this SHA-256.
+    /// The API key with this SHA-256.
     Key([u8; 32]),
     /// A user.
     User(Box<str>),
-    /// All of a tenant.
+    /// A client.
+    Client(Box<str>),
+    /// A tenant. On the deny-list, also the tenants below it.
     Tenant(Box<str>),
 }
 
-/// Callers that are never limited, as they are looked up.
+/// The entries of a list, as they are looked up.
 #[derive(Debug, Default)]
-pub(crate) struct AllowList {
+pub(crate) struct CallerList {
     nets: Nets,
     keys: ByHash<Box<str>>,
     users: Names<Box<str>>,
+    clients: Names<Box<str>>,
     tenants: Names<Box<str>>,
 }
 
-impl AllowList {
-    /// The reason for which whoever has this key is never limited.
+impl CallerList {
+    /// The reason for which an API key is listed.
     pub(crate) fn key(&self, hash: &[u8; 32]) -> Option<&str> {
         self.keys.get(hash).map(|reason| &**reason)
     }
 
-    /// The reason for which a caller is never limited.
-    pub(crate) fn caller(
-        &self,
-        user: Option<&str>,
-        tenant: Option<&str>,
-        ip: Option<IpAddr>,
-    ) -> Option<&str> {
-        let of_user = || self.users.get(user?);
-        let of_tenant = || self.tenants.get(tenant?);
-        let by_name = of_user().or_else(of_tenant).map(|reason| &**reason);
-        by_name.or_else(|| self.nets.reason(ip?))
+    /// The reason for which a user is listed.
+    pub(crate) fn user(&self, user: Option<&str>) -> Option<&str> {
+        self.users.get(user?).map(|reason| &**reason)
+    }
+
+    /// The reason for which a client is listed.
+    pub(crate) fn client(&self, client: Option<&str>) -> Option<&str> {
+        self.clients.get(client?).map(|reason| &**reason)
+    }
+
+    /// The reason for which a tenant is listed.
+    pub(crate) fn tenant(&self, tenant: Option<&str>) -> Option<&str> {
+        self.tenants.get(tenant?).map(|reason| &**reason)
+    }
+
+    /// The reason for which an address is listed.
+    pub(crate) fn address(&self, ip: Option<IpAddr>) -> Option<&str> {
+        self.nets.reason(ip?)
     }
 }
 
-impl<'a> FromIterator<&'a AllowedCaller> for AllowList {
-    fn from_iter<T: IntoIterator<Item = &'a AllowedCaller>>(callers: T) -> Self {
+impl<'a> FromIterator<&'a ListedCaller> for CallerList {
+    fn from_iter<T: IntoIterator<Item = &'a ListedCaller>>(callers: T) -> Self {
         let mut list = Self::default();
-        for AllowedCaller { who, reason } in callers {
+        for ListedCaller { who, reason } in callers {
             let reason = reason.clone();
             match who {
-                Allowed::Net(net) => list.nets.insert(*net, reason),
-                Allowed::Key(hash) => _ = list.keys.insert(*hash, reason),
-                Allowed::User(user) => _ = list.users.insert(user.clone(), reason),
-                Allowed::Tenant(tenant) => _ = list.tenants.insert(tenant.clone(), reason),
+                Listed::Net(net) => list.nets.insert(*net, reason),
+                Listed::Key(hash) => _ = list.keys.insert(*hash, reason),
+                Listed::User(user) => _ = list.users.insert(user.clone(), reason),
+                Listed::Client(client) => _ = list.clients.insert(client.clone(), reason),
+                Listed::Tenant(tenant) => _ = list.tenants.insert(tenant.clone(), reason),
             }
         }
         list
@@ -91,6 +121,9 @@ impl Nets {
     }
 
     fn reason(&self, ip: IpAddr) -> Option<&str> {
+        if self.reasons.is_empty() {
+            return None;
+        }
         let ip = ip.to_canonical();
         let lengths = &self.lengths[usize::from(ip.is_ipv6())];
         let nets = lengths
@@ -107,8 +140,8 @@ mod tests {
 
     #[test]
     fn the_narrowest_network_counts() {
-        let allowed = |net: &str| AllowedCaller {
-            who: Allowed::Net(net.parse().unwrap()),
+        let allowed = |net: &str| ListedCaller {
+            who: Listed::Net(net.parse().unwrap()),
             reason: net.into(),
         };
         let list = [
@@ -118,8 +151,8 @@ mod tests {
             "2001:db8::/32",
             "0.0.0.0/0",
         ];
-        let list: AllowList = list.map(allowed).iter().collect();
-        let reason = |ip: &str| list.caller(None, None, Some(ip.parse().unwrap()));
+        let list: CallerList = list.map(allowed).iter().collect();
+        let reason = |ip: &str| list.address(Some(ip.parse().unwrap()));
         assert_eq!(reason("10.1.2.3"), Some("10.1.2.3/32"));
         assert_eq!(reason("10.1.9.9"), Some("10.1.2.3/16"));
         assert_eq!(reason("10.2.0.0"), Some("10.0.0.0/8"));

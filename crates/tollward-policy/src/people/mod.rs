@@ -1,25 +1,26 @@
 //! Who exists: tenants, users, API keys, the allow-list; of the file and of a directory.
 
-mod allow;
 mod boost;
 mod clash;
 mod entry;
 mod key;
 mod kin;
 mod limit;
+mod list;
 mod sharded;
 mod tenant;
 mod tree;
 
-pub use allow::{Allowed, AllowedCaller};
 pub use clash::Clash;
 pub use entry::{Boost, Boostee, Change, TenantEntry, UserEntry};
 pub use key::ApiKey;
 pub use limit::{Budget, TenantLimit};
+pub use list::{List, Listed, ListedCaller};
 pub use tenant::Tenant;
 
-pub(crate) use allow::AllowList;
 pub(crate) use boost::Boosted;
+pub(crate) use list::CallerList;
+pub(crate) use tenant::Bar;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -44,11 +45,13 @@ pub(crate) struct People {
     hidden: Arc<BTreeMap<Box<str>, TenantEntry>>,
     /// A tenant that is not known, which is a child of the root.
     stranger: Arc<Tenant>,
-    /// The plans of users who have one.
-    users: Sharded<Box<str>, Box<str>>,
+    /// The users of whom the directory says anything.
+    users: Sharded<Box<str>, Arc<UserEntry>>,
     keys: Sharded<[u8; 32], Arc<ApiKey>>,
-    allowed: Arc<BTreeMap<Box<str>, AllowedCaller>>,
-    allow: Arc<AllowList>,
+    /// The entries of the directory's lists, by their ids.
+    listed: Arc<BTreeMap<Box<str>, (List, ListedCaller)>>,
+    allow: Arc<CallerList>,
+    deny: Arc<CallerList>,
     boosts: Boosts,
     pub(crate) enforcement: Option<Enforcement>,
     now: u64,
@@ -82,8 +85,9 @@ impl People {
             stranger: Arc::new(root),
             users: Sharded::default(),
             keys: Sharded::default(),
-            allowed: Arc::default(),
+            listed: Arc::default(),
             allow: Arc::default(),
+            deny: Arc::default(),
             boosts: Boosts::default(),
             enforcement: None,
             now: 0,
@@ -105,7 +109,7 @@ impl People {
     pub(crate) fn with(&self, rules: &Rules, changes: Vec<Change>) -> Self {
         let mut people = self.clone();
         let mut touched = HashSet::new();
-        let mut allow_changed = false;
+        let mut lists_changed = false;
         for change in changes {
             match change {
                 Change::Tenant { id, entry } => {
@@ -113,9 +117,11 @@ impl People {
                         touched.insert(id);
                     }
                 }
-                Change::User { id, entry } => match entry.and_then(|entry| entry.plan) {
-                    Some(plan) => _ = people.users.insert(id, plan),
-                    None => _ = people.users.remove(&*id),
+                Change::User { id, entry } => match entry {
+                    Some(entry) if entry != UserEntry::default() => {
+                        people.users.insert(id, Arc::new(entry));
+                    }
+                    _ => _ = people.users.remove(&*id),
                 },
                 Change::Boost { who, boost } => {
                     people.boosts.put(rules, &who, boost);
@@ -124,26 +130,51 @@ impl People {
                     }
                 }
                 Change::Key { hash, key } => people.put_key(hash, key),
-                Change::Allow { id, caller } => {
-                    allow_changed = true;
-                    let allowed = Arc::make_mut(&mut people.allowed);
-                    match caller {
-                        Some(caller) => allowed.insert(id, caller),
-                        None => allowed.remove(&id),
-                    };
+                Change::Listed { id, entry } => {
+                    lists_changed = true;
+                    touched.extend(people.put_listed(id, entry));
                 }
                 Change::Enforcement(enforcement) => people.enforcement = enforcement,
                 Change::Time(now) => people.now = now,
                 Change::Closed(is_closed) => people.is_closed = is_closed,
             }
         }
+        if lists_changed {
+            people.allow = people.list(List::Allow);
+            people.deny = people.list(List::Deny);
+        }
         if !touched.is_empty() {
             people.resolve(rules, touched);
         }
-        if allow_changed {
-            people.allow = Arc::new(people.allowed.values().collect());
-        }
         people
+    }
+
+    /// Puts an entry of a list. The tenants that were or are denied by it, if any.
+    fn put_listed(
+        &mut self,
+        id: Box<str>,
+        entry: Option<(List, ListedCaller)>,
+    ) -> impl Iterator<Item = Box<str>> {
+        let denied = |entry: &(List, ListedCaller)| match entry {
+            (List::Deny, caller) => match &caller.who {
+                Listed::Tenant(tenant) => Some(tenant.clone()),
+                _ => None,
+            },
+            (List::Allow, _) => None,
+        };
+        let after = entry.as_ref().and_then(denied);
+        let listed = Arc::make_mut(&mut self.listed);
+        let before = match entry {
+            Some(entry) => listed.insert(id, entry),
+            None => listed.remove(&id),
+        };
+        let before = before.as_ref().and_then(denied);
+        before.into_iter().chain(after)
+    }
+
+    fn list(&self, list: List) -> Arc<CallerList> {
+        let entries = self.listed.values().filter(|(of, _)| *of == list);
+        Arc::new(entries.map(|(_, caller)| caller).collect())
     }
 
     fn put_key(&mut self, hash: [u8; 32], key: Option<ApiKey>) {
@@ -162,9 +193,9 @@ impl People {
         Some(&self.stranger)
     }
 
-    /// The plan of a user.
-    pub(crate) fn user_plan(&self, id: &str) -> Option<&str> {
-        self.users.get(id).map(|plan| &**plan)
+    /// What the directory says of a user, if it says anything.
+    pub(crate) fn user(&self, id: &str) -> Option<&UserEntry> {
+        self.users.get(id).map(|user| &**user)
     }
 
     /// The larger of the boosts that a user and a tenant have.
@@ -191,15 +222,21 @@ impl People {
         if key.expires_at.is_some_and(|end| end <= self.now) {
             return Err(Rejection::UnknownKey);
         }
-        let allowed = rules.allow.key(hash);
+        let allowed = rules.allow.callers.key(hash);
         Ok(Credential {
             key,
             allowed: allowed.or_else(|| self.allow.key(hash)),
         })
     }
 
-    pub(crate) fn allow_list(&self) -> &AllowList {
+    /// The directory's allow-list.
+    pub(crate) fn allow_list(&self) -> &CallerList {
         &self.allow
+    }
+
+    /// The directory's deny-list.
+    pub(crate) fn deny_list(&self) -> &CallerList {
+        &self.deny
     }
 
     /// Whether what is known of keys is too old to go by.
@@ -265,7 +302,7 @@ impl Policy {
         seen.map(|(id, _)| id).chain(hidden).map(|id| &**id)
     }
 
-    /// The users that the directory has and that have a plan.
+    /// The users of whom the directory says anything.
     pub fn directory_users(&self) -> impl Iterator<Item = &str> {
         self.people.users.iter().map(|(id, _)| &**id)
     }
@@ -275,9 +312,9 @@ impl Policy {
         self.people.keys.iter().map(|(hash, _)| hash)
     }
 
-    /// By what the entries of the directory's allow-list are known.
-    pub fn directory_allow(&self) -> impl Iterator<Item = &str> {
-        self.people.allowed.keys().map(|id| &**id)
+    /// The ids of the entries of the directory's lists.
+    pub fn directory_listed(&self) -> impl Iterator<Item = &str> {
+        self.people.listed.keys().map(|id| &**id)
     }
 
     /// The tenants that the file has.
@@ -302,9 +339,12 @@ impl Policy {
         self.rules.keys.iter()
     }
 
-    /// The allow-list of the file.
-    pub fn file_allow(&self) -> &[AllowedCaller] {
-        &self.rules.allowed
+    /// A list of the file.
+    pub fn file_list(&self, list: List) -> &[ListedCaller] {
+        match list {
+            List::Allow => &self.rules.allow.entries,
+            List::Deny => &self.rules.deny.entries,
+        }
     }
 
     /// Whether any key of the file expires: whether it has to be told the time.

@@ -22,6 +22,29 @@ pub struct Tenant {
     bound: Arc<[Binding]>,
     /// The limits that bind its children: its own, then of those above.
     passed: Arc<[Binding]>,
+    /// Why its requests are refused, if they are.
+    pub(crate) barred: Option<Arc<Bar>>,
+    /// The name that it, or a tenant above it, gives as its parent though no tenant has it.
+    pub(crate) lost: Option<Arc<str>>,
+}
+
+/// Why a tenant and those below it are refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Bar {
+    /// This tenant is suspended.
+    Suspended(Box<str>),
+    /// The deny-list names it or one above it, for this reason.
+    Denied(Box<str>),
+}
+
+/// What else is said of a tenant, beside its own entry.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Said<'a> {
+    pub(super) boost: Option<Boost>,
+    /// The reason for which a deny-list names it.
+    pub(super) denied: Option<&'a str>,
+    /// The parent that it names and that does not exist.
+    pub(super) lost: Option<&'a str>,
 }
 
 /// A limit that binds those below.
@@ -58,6 +81,8 @@ impl Tenant {
             own: None,
             bound: Arc::default(),
             passed: Arc::default(),
+            barred: None,
+            lost: None,
         }
     }
 
@@ -66,14 +91,14 @@ impl Tenant {
         &self,
         parent: Option<&Self>,
         on_failure: OnFailure,
-        boost: Option<Boost>,
+        said: Said<'_>,
     ) -> Self {
         let bound = parent.map_or_else(Arc::default, |parent| parent.passed.clone());
         let own = self
             .entry
             .limit
             .as_ref()
-            .map(|limit| Arc::new(limit.level(&self.id, boost, &bound, on_failure)));
+            .map(|limit| Arc::new(limit.level(&self.id, said.boost, &bound, on_failure)));
         let plan = self.entry.plan.as_ref();
         Self {
             plan: match plan {
@@ -83,7 +108,17 @@ impl Tenant {
             passed: passed(own.as_ref(), self.entry.limit.as_deref(), &bound),
             own,
             bound,
+            barred: self.bar(said.denied).or_else(|| parent?.barred.clone()),
+            lost: said.lost.map(Arc::from).or_else(|| parent?.lost.clone()),
             ..self.clone()
+        }
+    }
+
+    fn bar(&self, denied: Option<&str>) -> Option<Arc<Bar>> {
+        match denied {
+            Some(reason) => Some(Arc::new(Bar::Denied(reason.into()))),
+            None if self.entry.suspended => Some(Arc::new(Bar::Suspended(self.id.clone()))),
+            None => None,
         }
     }
 
@@ -114,6 +149,14 @@ impl Tenant {
         self.own.as_deref().into_iter().chain(above)
     }
 
+    /// The tenant, itself or one above it, that is suspended and makes its requests be refused.
+    pub fn suspended_by(&self) -> Option<&str> {
+        match self.barred.as_deref()? {
+            Bar::Suspended(tenant) => Some(tenant),
+            Bar::Denied(_) => None,
+        }
+    }
+
     /// How many limits bind those below it.
     pub fn passes(&self) -> usize {
         self.passed.len()
@@ -130,11 +173,12 @@ fn passed(
         return bound.clone();
     };
     let sharing = written.sharing();
-    let own = (sharing != Sharing::Private).then(|| Binding {
+    let own = written.binds_below().then(|| Binding {
         limit: own.clone(),
-        enforced: sharing == Sharing::Enforce,
+        enforced: sharing == Some(Sharing::Enforce),
     });
-    let holds = |binding: &&Binding| binding.enforced || sharing != Sharing::Private;
+    // Only one that says `private` cuts what is inherited.
+    let holds = |binding: &&Binding| binding.enforced || sharing != Some(Sharing::Private);
     let above = bound.iter().filter(holds).cloned();
     own.into_iter().chain(above).collect()
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::entry::TenantEntry;
 use super::kin::Kin;
 use super::sharded::Sharded;
-use super::tenant::Tenant;
+use super::tenant::{Said, Tenant};
 use super::{Origin, People};
 use crate::policy::{ROOT, Rules};
 
@@ -111,7 +111,7 @@ impl People {
     }
 
     /// Computes these tenants, each after the one above it. One whose parent is missing, or that would be
-    /// its own ancestor, is taken for a child of the root.
+    /// its own ancestor, is computed as a child of the root and marked as lost: its requests are refused.
     fn compute(&mut self, rules: &Rules, mut left: HashSet<Box<str>>) {
         if left.remove(ROOT) {
             self.compute_one(rules, ROOT, false);
@@ -131,19 +131,27 @@ impl People {
         }
         let stranger = Tenant::unresolved("", TenantEntry::default(), Origin::Directory);
         let root = self.tenants.get(ROOT).map(|root| &**root);
-        self.stranger = Arc::new(stranger.under(root, rules.on_failure, None));
+        self.stranger = Arc::new(stranger.under(root, rules.on_failure, Said::default()));
     }
 
     fn compute_one(&mut self, rules: &Rules, id: &str, is_cut: bool) {
         let Some(tenant) = self.tenants.get(id).cloned() else {
             return;
         };
-        let boost = self.boosts.of_tenant(id);
-        let parent = self
-            .parent(id)
-            .map(|parent| if is_cut { ROOT } else { parent });
-        let parent = parent.and_then(|parent| self.tenants.get(parent));
-        let resolved = tenant.under(parent.map(|parent| &**parent), rules.on_failure, boost);
+        let written = parent_of(id, &tenant.entry);
+        let found = written.and_then(|parent| self.tenants.get(parent));
+        let found = found.filter(|_| !is_cut).map(|parent| &**parent);
+        let root = || self.tenants.get(ROOT).map(|root| &**root);
+        let said = Said {
+            boost: self.boosts.of_tenant(id),
+            denied: {
+                let of_file = rules.deny.callers.tenant(Some(id));
+                of_file.or_else(|| self.deny.tenant(Some(id)))
+            },
+            lost: written.filter(|_| found.is_none()),
+        };
+        let parent = found.or_else(|| written.and_then(|_| root()));
+        let resolved = tenant.under(parent, rules.on_failure, said);
         self.tenants.insert(id.into(), Arc::new(resolved));
     }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::{charged, policy, sha256};
 use crate::config::Enforcement;
-use crate::{Bypass, Facts, Policy, Treatment};
+use crate::{Bypass, Denial, Facts, Policy, Treatment};
 
 const PATH: Facts<'static> = Facts {
     tenant: Some("t"),
@@ -153,6 +153,7 @@ limits:
   all: {{ sustained: {{ rate: 1 }}, scope: global }}
   anon: {{ sustained: {{ rate: 1 }}, scope: global, when: anonymous }}
   auth: {{ sustained: {{ rate: 1 }}, scope: global, when: authenticated }}
+tenants: {{ t: {{}} }}
 keys: [{{ sha256: {}, tenant: t }}]
 ",
         sha256("k")
@@ -238,7 +239,7 @@ fn allow_list(enforcement: &str) -> Policy {
         "
 enforcement: {enforcement}
 limits: {{ x: {{ sustained: {{ rate: 1 }} }} }}
-tenants: {{ acme: {{}} }}
+tenants: {{ acme: {{}}, other: {{}} }}
 keys:
   - {{ sha256: {plain}, tenant: other }}
   - {{ sha256: {of_user}, user: root }}
@@ -316,11 +317,12 @@ fn the_allow_list() {
 
 #[test]
 fn routes_and_enforcement_decide_before_the_allow_list() {
-    use Treatment::{Bypassed, Denied, Limited};
+    use Treatment::{Bypassed, Limited};
+    let denied = Treatment::Denied(Denial::Route);
     let listed = Bypassed(Bypass::AllowList("office"));
     let off = Bypassed(Bypass::EnforcementOff);
     let table = [
-        ("on", "/deny/x", Denied, Denied),
+        ("on", "/deny/x", denied, denied),
         (
             "on",
             "/allow/x",
@@ -329,9 +331,9 @@ fn routes_and_enforcement_decide_before_the_allow_list() {
         ),
         ("on", "/no/x", Limited, listed),
         ("on", "/", Limited, listed),
-        ("shadow", "/deny", Denied, Denied),
+        ("shadow", "/deny", denied, denied),
         ("shadow", "/", Limited, listed),
-        ("off", "/deny", Denied, Denied),
+        ("off", "/deny", denied, denied),
         ("off", "/allow", off, off),
         ("off", "/no", off, off),
         ("off", "/", off, off),

@@ -27,6 +27,7 @@ routes:
   - {{ match: /health, allow: true }}
 keys: [{{ sha256: {}, tenant: acme }}]
 allow: [{{ user: root, reason: operator }}]
+tenants: {{ acme: {{}} }}
 ",
         sha256("k")
     )

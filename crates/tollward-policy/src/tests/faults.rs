@@ -165,6 +165,7 @@ keys:
     assert_faults(
         &text,
         &[
+            "3:89: keys[0].tenant: there is no tenant `a`; add it under `tenants`",
             "4:5: keys[1]: a key that belongs to nobody; give it a `tenant`, a `user` or a `client`",
             "5:15: keys[2].sha256: this key is listed twice; remove one",
         ],

@@ -9,8 +9,8 @@ use super::{policy, sha256};
 use crate::config::Enforcement;
 use crate::policy::hash_of;
 use crate::{
-    Allowed, AllowedCaller, ApiKey, Boost, Boostee, Bypass, Change, Clash, Facts, Policy,
-    Rejection, TenantEntry, TenantLimit, Treatment, UserEntry,
+    ApiKey, Boost, Boostee, Bypass, Change, Clash, Facts, List, Listed, ListedCaller,
+    Misconfigured, Policy, PolicyLimit, Rejection, TenantEntry, TenantLimit, Treatment, UserEntry,
 };
 
 fn limit(text: &str) -> Option<Arc<TenantLimit>> {
@@ -35,14 +35,24 @@ fn of(tenant: &str) -> Facts<'_> {
     }
 }
 
-/// The charges of a tenant: whose bucket, rate, capacity.
+/// The levels of a tenant, also of one whose requests are refused: whose bucket, rate, capacity.
 fn levels(policy: &Policy, tenant: &str) -> Vec<(String, u32, u32)> {
-    let charges = policy.request(&of(tenant)).expect("a request").charges();
-    let rows = charges.iter().map(|(_, limit, charge)| {
-        let numbers = charge.limit;
+    let row = |limit: &PolicyLimit| {
+        let numbers = limit.limit;
         (limit.name.to_string(), numbers.rate(), numbers.capacity())
-    });
-    rows.collect()
+    };
+    match policy.tenant(tenant) {
+        Some(tenant) => tenant.levels().map(row).collect(),
+        None => {
+            let charges = policy.request(&of(tenant)).expect("a request").charges();
+            charges.iter().map(|(_, limit, _)| row(limit)).collect()
+        }
+    }
+}
+
+/// Why a request of a tenant is none.
+fn refused(policy: &Policy, tenant: &str) -> Option<Rejection> {
+    policy.request(&of(tenant)).err()
 }
 
 const NAMES: [&str; 8] = ["system", "a", "b", "c", "d", "e", "f", "g"];
@@ -75,6 +85,7 @@ impl Put {
         let entry = self.limit.map(|(rate, sharing)| TenantEntry {
             parent: (self.id != 0).then(|| NAMES[self.parent].into()),
             plan: None,
+            suspended: false,
             limit: (rate > 0)
                 .then(|| {
                     let sharing = ["private", "inherit", "enforce"][sharing];
@@ -124,6 +135,9 @@ proptest! {
             prop_assert_eq!(&levels(&step_by_step, name), &expected, "{}", name);
             prop_assert_eq!(&levels(&reloaded, name), &expected, "{}", name);
             prop_assert_eq!(&levels(&back, name), &expected, "{}", name);
+            let expected = refused(&at_once, name);
+            prop_assert_eq!(&refused(&step_by_step, name), &expected, "{}", name);
+            prop_assert_eq!(&refused(&back, name), &expected, "{}", name);
         }
     }
 
@@ -146,10 +160,19 @@ fn a_limit_above_all_binds_even_a_circle() {
     ]);
     for name in ["x", "y", "lost"] {
         assert_eq!(levels(&policy, name), [("tenant:system".to_owned(), 9, 9)]);
+        let refused = refused(&policy, name);
+        assert!(
+            matches!(
+                refused,
+                Some(Rejection::Misconfigured(Misconfigured::Parent(_)))
+            ),
+            "{name}: {refused:?}"
+        );
     }
-    let clashes = policy.clashes();
+    let mut clashes = policy.clashes();
+    clashes.sort();
     assert!(
-        matches!(&clashes[..], [Clash::MissingParent { tenant, parent }] if **tenant == *"lost" && **parent == *"nowhere"),
+        matches!(&clashes[..], [Clash::MissingParent { tenant, parent }, Clash::Circle(_)] if **tenant == *"lost" && **parent == *"nowhere"),
         "{clashes:?}"
     );
 }
@@ -176,7 +199,18 @@ fn a_change_of_an_ancestor_reaches_all_below_it() {
         id: "middle".into(),
         entry: None,
     };
-    assert_eq!(levels(&second.with(vec![gone]), "leaf").len(), 1);
+    let lost = second.with(vec![gone]);
+    assert_eq!(levels(&lost, "leaf").len(), 1);
+    assert_eq!(
+        refused(&lost, "leaf"),
+        Some(Rejection::Misconfigured(Misconfigured::Parent(
+            "middle".into()
+        )))
+    );
+    // Back in place, all is as it was.
+    let found = lost.with(vec![tenant("middle", "top", "")]);
+    assert_eq!(refused(&found, "leaf"), None);
+    assert_eq!(levels(&found, "leaf"), levels(&second, "leaf"));
 }
 
 #[test]
@@ -206,18 +240,25 @@ keys: [ {{ sha256: {}, tenant: acme }} ]",
     assert_eq!(levels(&policy, "acme")[0].1, 5);
     assert_eq!(policy.key("both").unwrap().tenant.as_deref(), Some("acme"));
     let told: Vec<String> = policy.clashes().iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 3, "{told:?}");
+    assert_eq!(told.len(), 4, "{told:?}");
     assert!(told[0].contains("the tenant `acme` is in the file and in the directory"));
     assert!(told[1].contains(&sha256("both")[..12]));
-    assert!(told[2].contains("the plan `retired` is not in the file, but 1 entries"));
-    // Nobody gets through because a plan was taken away.
+    assert!(told[2].contains("the tenant `other` does not exist, but 2 keys and users"));
+    assert!(told[3].contains("the plan `retired` is not in the file, but 1 entries"));
+    // Nobody gets through because a tenant or a plan was taken away.
     let facts = Facts {
         api_key: Some("old"),
         ..Facts::default()
     };
+    let misconfigured = |what| Some(Rejection::Misconfigured(what));
     assert_eq!(
         policy.request(&facts).err(),
-        Some(Rejection::UnknownPlan("retired".into()))
+        misconfigured(Misconfigured::Tenant("other".into()))
+    );
+    let with_tenant = policy.with(vec![tenant("other", "system", "")]);
+    assert_eq!(
+        with_tenant.request(&facts).err(),
+        misconfigured(Misconfigured::Plan("retired".into()))
     );
     // Once the file has it no more, the directory's is there.
     let without = super::policy("").for_people_of(&policy);
@@ -226,7 +267,7 @@ keys: [ {{ sha256: {}, tenant: acme }} ]",
         without
             .clashes()
             .iter()
-            .all(|it| matches!(it, Clash::MissingPlan { .. }))
+            .all(|it| matches!(it, Clash::MissingPlan { .. } | Clash::MissingTenant { .. }))
     );
 }
 
@@ -273,17 +314,21 @@ fn a_file_that_lowers_a_budget_below_children_of_the_directory_is_told() {
 fn an_allow_list_makes_no_key_valid() {
     let text = format!(
         "
+tenants: {{ acme: {{}} }}
 keys: [ {{ sha256: {file}, tenant: acme, expires_at: 1970-01-01T00:00:50Z }} ]
 allow: [ {{ api_key: {{ sha256: {file} }} }}, {{ api_key: {{ sha256: {listed} }} }} ]",
         file = sha256("file"),
         listed = sha256("listed"),
     );
-    let allowed = |id: &str, secret| Change::Allow {
+    let allowed = |id: &str, secret| Change::Listed {
         id: id.into(),
-        caller: Some(AllowedCaller {
-            who: Allowed::Key(hash_of(secret)),
-            reason: "friend".into(),
-        }),
+        entry: Some((
+            List::Allow,
+            ListedCaller {
+                who: Listed::Key(hash_of(secret)),
+                reason: "friend".into(),
+            },
+        )),
     };
     let policy = policy(&text).with(vec![
         Change::Key {
@@ -402,6 +447,7 @@ tenants: { acme: { plan: free, rate_limit: { sustained: { rate: 100 } } } }
         id: "ann".into(),
         entry: plan.map(|plan| UserEntry {
             plan: Some(plan.into()),
+            ..UserEntry::default()
         }),
     };
     let lone = Facts {
@@ -414,21 +460,24 @@ tenants: { acme: { plan: free, rate_limit: { sustained: { rate: 100 } } } }
     assert_eq!(request.plan(), Some("free"));
     assert_eq!(request.explain().plan_from.as_deref(), Some("the user"));
 
-    let allowed = Change::Allow {
+    let allowed = Change::Listed {
         id: "1".into(),
-        caller: Some(AllowedCaller {
-            who: Allowed::User("ann".into()),
-            reason: "friend".into(),
-        }),
+        entry: Some((
+            List::Allow,
+            ListedCaller {
+                who: Listed::User("ann".into()),
+                reason: "friend".into(),
+            },
+        )),
     };
     let open = base.with(vec![allowed]);
     assert_eq!(
         open.request(&ann).unwrap().treatment,
         Treatment::Bypassed(Bypass::AllowList("friend"))
     );
-    let removed = Change::Allow {
+    let removed = Change::Listed {
         id: "1".into(),
-        caller: None,
+        entry: None,
     };
     assert_eq!(
         open.with(vec![removed]).request(&ann).unwrap().treatment,
@@ -486,7 +535,10 @@ fn keys_of_a_directory_that_is_too_old_are_not_believed() {
         expires_at,
         ..ApiKey::default()
     };
-    let text = format!("keys: [ {{ sha256: {}, tenant: acme }} ]", sha256("file"));
+    let text = format!(
+        "tenants: {{ acme: {{}} }}\nkeys: [ {{ sha256: {}, tenant: acme }} ]",
+        sha256("file")
+    );
     let policy = policy(&text).with(vec![
         Change::Key {
             hash: hash_of("directory"),

@@ -25,13 +25,11 @@ keys:
   - {{ sha256: {acme}, tenant: acme }}
   - {{ sha256: {ann}, user: ann }}
   - {{ sha256: {both}, tenant: desk, user: bob }}
-  - {{ sha256: {stranger}, tenant: nowhere }}
 ",
         gold = sha256("gold"),
         acme = sha256("acme"),
         ann = sha256("ann"),
         both = sha256("both"),
-        stranger = sha256("stranger"),
     ))
 }
 
@@ -66,7 +64,6 @@ fn the_first_of_request_key_tenant_ancestor_default() {
         (tenant("system"), "root", "tenant system"),
         // A tenant that is not known is a child of the root.
         (tenant("nowhere"), "root", "tenant system"),
-        (key("stranger"), "root", "tenant system"),
         (tenant("ACME"), "root", "tenant system"),
     ];
     for (facts, plan, from) in table {

@@ -68,6 +68,7 @@ fn a_child_with_its_own_limit_has_the_least_of_both_rate_and_burst_each() {
 fn three(system: &str, partner: &str, tenant: &str) -> Vec<String> {
     let limit = |rate: u32, sharing: &str| match sharing {
         "" => "{}".to_owned(),
+        "unsaid" => format!("{{ sustained: {{ rate: {rate} }} }}"),
         sharing => format!("{{ sustained: {{ rate: {rate} }}, sharing: {sharing} }}"),
     };
     let entry = |parent: &str, rate: u32, sharing: &str| match sharing {
@@ -120,6 +121,32 @@ fn inherit_binds_down_to_a_tenant_that_says_private() {
     assert_eq!(
         three("inherit", "", "inherit"),
         ["system", "tenant system", "tenant system"]
+    );
+}
+
+/// A limit in the middle of the tree that says nothing of sharing frees nobody below it.
+#[test]
+fn a_limit_that_does_not_say_cuts_nothing() {
+    assert_eq!(
+        three("inherit", "unsaid", ""),
+        ["partner system", "system", "system"]
+    );
+    assert_eq!(
+        three("inherit", "unsaid", "unsaid"),
+        ["partner system", "tenant system", "system"]
+    );
+    assert_eq!(
+        three("enforce", "unsaid", "inherit"),
+        ["partner system", "tenant system", "tenant system"]
+    );
+    assert_eq!(
+        three("inherit", "unsaid", "private"),
+        ["partner system", "tenant system", ""]
+    );
+    // Itself it binds nobody below.
+    assert_eq!(
+        three("unsaid", "unsaid", "unsaid"),
+        ["partner", "tenant", ""]
     );
 }
 
@@ -262,7 +289,9 @@ fn children_in_any_window_fit_into_a_budget_or_not() {
         panic!("one fault");
     };
     assert!(
-        fault.contains("their sum is 6000, the budget 5000 times 1 per 60 s"),
+        fault.contains(
+            "the children's sum is 6000 of a budget of 5000 times 1 = 5000 per minute, of which 2000 was free for `c`"
+        ),
         "{fault}"
     );
     assert!(
@@ -337,7 +366,7 @@ fn there_is_a_most_of_levels_that_bind() {
 #[test]
 fn an_expired_key_is_no_key() {
     let text = format!(
-        "keys: [ {{ sha256: {}, tenant: a, expires_at: 1970-01-01T00:01:40Z }} ]",
+        "tenants: {{ a: {{}} }}\nkeys: [ {{ sha256: {}, tenant: a, expires_at: 1970-01-01T00:01:40Z }} ]",
         super::sha256("secret")
     );
     let policy = policy(&text);

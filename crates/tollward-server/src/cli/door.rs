@@ -7,9 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use http::header::{ETAG, HeaderName, IF_MATCH};
 use http::{Method, StatusCode, Uri};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::client::{Answer, Client, Lost, Question};
 use super::problem::in_words;
@@ -190,6 +191,25 @@ impl Door {
         })
     }
 
+    /// Suspends what is at a path, until it is resumed.
+    pub(super) fn suspend(
+        &self,
+        path: &str,
+        reason: &ReasonArg,
+        version: &VersionArg,
+    ) -> anyhow::Result<Answer> {
+        let body = match &reason.reason {
+            Some(reason) => json!({ "reason": reason }),
+            None => json!({}),
+        };
+        self.change(Method::POST, path, "/suspend", Some(&body), version)
+    }
+
+    /// Resumes what is at a path.
+    pub(super) fn resume(&self, path: &str, version: &VersionArg) -> anyhow::Result<Answer> {
+        self.change(Method::POST, path, "/resume", None, version)
+    }
+
     /// Prints an answer: as it came, or as these words, or what is wrong.
     pub(super) fn show(
         &self,
@@ -230,6 +250,14 @@ impl Door {
              one has printed one when it started"
         ));
     }
+}
+
+/// Why something is done.
+#[derive(Debug, Args)]
+pub(super) struct ReasonArg {
+    /// Why, for those who read this later
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
+    reason: Option<String>,
 }
 
 /// 1: the server says no. 2: it could not be asked properly, or cannot answer now.

@@ -7,9 +7,9 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::client::Answer;
-use super::door::{Door, DoorArgs, OnceArg, VersionArg, code, path};
+use super::door::{Door, DoorArgs, OnceArg, ReasonArg, VersionArg, code, path};
 use super::list::{LimitArg, List};
-use super::table::{Table, cell, moment, record};
+use super::table::{Table, cell, moment, record, suspended};
 use super::when::Span;
 use super::{complain, say};
 
@@ -83,6 +83,22 @@ enum Action {
         #[command(flatten)]
         once: OnceArg,
     },
+    /// Refuse its requests until it is resumed (403); nothing is deleted
+    Suspend {
+        #[command(flatten)]
+        key: KeyArg,
+        #[command(flatten)]
+        reason: ReasonArg,
+        #[command(flatten)]
+        version: VersionArg,
+    },
+    /// Accept its requests again
+    Resume {
+        #[command(flatten)]
+        key: KeyArg,
+        #[command(flatten)]
+        version: VersionArg,
+    },
     /// Revoke a key, at once and for ever
     Revoke {
         #[command(flatten)]
@@ -120,7 +136,7 @@ struct Fields {
     /// A plan that goes before the user's and the tenant's
     #[arg(long)]
     plan: Option<String>,
-    /// When it ends to be valid, such as 2027-01-01T00:00:00Z
+    /// When it expires, such as 2027-01-01T00:00:00Z
     #[arg(long, value_name = "MOMENT", value_parser = NonEmptyStringValueParser::new())]
     expires_at: Option<String>,
     /// How long it is valid from now on: 12h, 90d
@@ -136,7 +152,7 @@ struct SecretArg {
 }
 
 const PATH: &str = "/admin/v1/keys";
-const HEADS: [&str; 9] = [
+const HEADS: [&str; 10] = [
     "ID",
     "NAME",
     "PREFIX",
@@ -145,6 +161,7 @@ const HEADS: [&str; 9] = [
     "CLIENT",
     "PLAN",
     "EXPIRES",
+    "SUSPENDED",
     "LAST USED",
 ];
 
@@ -252,6 +269,12 @@ impl Keys {
                 let said = door.create(&target, &body, once, Some(&tag))?;
                 return secret.show(&door, &said);
             }
+            Action::Suspend {
+                key,
+                reason,
+                version,
+            } => door.suspend(&key.path()?, reason, version)?,
+            Action::Resume { key, version } => door.resume(&key.path()?, version)?,
             Action::Revoke { key, version } => {
                 let said = door.change(Method::POST, &key.path()?, "/revoke", None, version)?;
                 return door.show(&said, |key| {
@@ -314,7 +337,7 @@ fn list(
     let listed = list.print(door, &mut Table::new(&heads), |key| {
         let texts = ["id", "name", "prefix", "tenant", "user", "client", "plan"];
         let mut row: Vec<String> = texts.iter().map(|name| cell(&key[*name])).collect();
-        row.extend(["expires_at", "last_used_at"].map(|name| moment(&key[name])));
+        row.extend(["expires_at", "suspended_at", "last_used_at"].map(|name| moment(&key[name])));
         if revoked {
             row.push(moment(&key["revoked_at"]));
         }
@@ -342,6 +365,7 @@ fn in_words(key: &Value) -> String {
         ("client", cell(&key["client"])),
         ("plan", cell(&key["plan"])),
         ("expires", moment(&key["expires_at"])),
+        ("suspended", suspended(key)),
         ("revoked", moment(&key["revoked_at"])),
         ("last used", moment(&key["last_used_at"])),
         ("replaces", replaces),

@@ -5,13 +5,15 @@ use clap::{ArgGroup, Args, Subcommand};
 use http::Method;
 use serde_json::{Map, Value};
 
+use tollward_policy::List;
+
 use super::door::{DoorArgs, OnceArg, VersionArg, path};
-use super::list::{LimitArg, List};
+use super::list::{self, LimitArg};
 use super::table::{Table, cell, moment, record};
 
-/// The allow-list: callers that no limit concerns.
+/// The commands of the allow-list and of the deny-list, which are the same.
 #[derive(Debug, Args)]
-pub(super) struct Allow {
+pub(super) struct Lists {
     #[command(flatten)]
     door: DoorArgs,
     #[command(subcommand)]
@@ -20,12 +22,12 @@ pub(super) struct Allow {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List who is never limited, and why; the entries of the configuration file come first
+    /// List the entries, and why they were made; those of the configuration file come first
     List {
         #[command(flatten)]
         limit: LimitArg,
     },
-    /// Let somebody through, whatever the limits say
+    /// Add a caller to the list
     Add {
         #[command(flatten)]
         caller: CallerArgs,
@@ -35,9 +37,9 @@ enum Action {
         #[command(flatten)]
         once: OnceArg,
     },
-    /// Take somebody off the list
+    /// Remove a caller from the list
     Remove {
-        /// The entry's id, as `tollward allow list` prints it
+        /// The entry's id, as `list` prints it
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
         #[command(flatten)]
@@ -55,7 +57,10 @@ struct CallerArgs {
     /// A user
     #[arg(long, group = "caller")]
     user: Option<String>,
-    /// A tenant
+    /// A client
+    #[arg(long, group = "caller")]
+    client: Option<String>,
+    /// A tenant; on the deny-list, also the tenants below it
     #[arg(long, group = "caller")]
     tenant: Option<String>,
     /// An API key by its SHA-256, in hexadecimal digits
@@ -66,13 +71,12 @@ struct CallerArgs {
     key_id: Option<String>,
 }
 
-const PATH: &str = "/admin/v1/allow";
-
 impl CallerArgs {
     fn document(&self) -> Map<String, Value> {
         let given = [
             ("cidr", &self.cidr),
             ("user", &self.user),
+            ("client", &self.client),
             ("tenant", &self.tenant),
             ("api_key_sha256", &self.api_key_sha256),
             ("key_id", &self.key_id),
@@ -84,16 +88,21 @@ impl CallerArgs {
     }
 }
 
-impl Allow {
-    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+impl Lists {
+    pub(super) fn run(self, list: List) -> anyhow::Result<ExitCode> {
         let door = self.door.door()?;
+        let word = list.word();
+        let target = format!("/admin/v1/{word}");
         match &self.action {
             Action::List { limit } => {
-                let list = List {
-                    path: PATH,
+                let list = list::List {
+                    path: &target,
                     filters: &[],
                     limit,
-                    nothing: "nobody is on the allow-list",
+                    nothing: match list {
+                        List::Allow => "nobody is on the allow-list",
+                        List::Deny => "nobody is on the deny-list",
+                    },
                 };
                 let mut table =
                     Table::new(&["ID", "KIND", "CALLER", "REASON", "SOURCE", "CREATED"]);
@@ -106,14 +115,14 @@ impl Allow {
             } => {
                 let mut body = caller.document();
                 body.insert("reason".to_owned(), reason.as_str().into());
-                let said = door.create(PATH, &Value::Object(body), once, None)?;
+                let said = door.create(&target, &Value::Object(body), once, None)?;
                 door.show(&said, in_words)
             }
             Action::Remove { id, version } => {
-                let said = door.change(Method::DELETE, &path("allow", id), "", None, version)?;
+                let said = door.change(Method::DELETE, &path(word, id), "", None, version)?;
                 door.show(&said, |entry| {
                     let (kind, value) = (cell(&entry["kind"]), cell(&entry["value"]));
-                    format!("removed {kind} {value} from the allow-list")
+                    format!("removed {kind} {value} from the {word}-list")
                 })
             }
         }

@@ -1,6 +1,5 @@
 //! The command line.
 
-mod allow;
 mod audit;
 mod buckets;
 mod check;
@@ -14,6 +13,7 @@ mod facts;
 mod keys;
 mod limit;
 mod list;
+mod lists;
 mod openapi;
 mod problem;
 mod serve;
@@ -29,6 +29,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use tollward_policy::List;
 use tollward_policy::config::without_credentials;
 
 use crate::source::Source;
@@ -59,8 +60,10 @@ enum Command {
     Users(users::Users),
     /// Make, rotate and revoke API keys of a running server
     Keys(keys::Keys),
-    /// See and change who is never limited by a running server
-    Allow(allow::Allow),
+    /// See and change the allow-list: callers that no limit of a running server applies to
+    Allow(lists::Lists),
+    /// See and change the deny-list: callers that a running server refuses
+    Deny(lists::Lists),
     /// See who changed what on a running server, and who was refused
     Audit(audit::Audit),
     /// See what was used of a running server, by tenant, plan and route
@@ -111,7 +114,8 @@ pub fn run() -> ExitCode {
         Command::Tenants(tenants) => tenants.run(),
         Command::Users(users) => users.run(),
         Command::Keys(keys) => keys.run(),
-        Command::Allow(allow) => allow.run(),
+        Command::Allow(lists) => lists.run(List::Allow),
+        Command::Deny(lists) => lists.run(List::Deny),
         Command::Audit(audit) => audit.run(),
         Command::Usage(usage) => usage.run(),
         Command::Completions(completions) => completions.run(),

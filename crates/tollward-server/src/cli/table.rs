@@ -98,6 +98,15 @@ pub(super) fn moment(value: &Value) -> String {
     }
 }
 
+/// Since when something is suspended, and why; empty if it is not.
+pub(super) fn suspended(of: &Value) -> String {
+    let since = moment(&of["suspended_at"]);
+    match &of["suspended_reason"] {
+        Value::Null => since,
+        reason => format!("{since}: {}", cell(reason)),
+    }
+}
+
 /// Callers choose names. None of them moves the cursor of whoever reads it, or turns a line around.
 pub(super) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

@@ -6,10 +6,10 @@ use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::door::{Door, DoorArgs, OnceArg, VersionArg, path};
+use super::door::{Door, DoorArgs, OnceArg, ReasonArg, VersionArg, path};
 use super::limit::{RateLimitArgs, budget_in_words, level_in_words, limit_in_words};
 use super::list::{LimitArg, List};
-use super::table::{Table, attributes, cell, moment, record};
+use super::table::{Table, attributes, cell, moment, record, suspended};
 
 /// Tenants: who they are, and what they may use.
 #[derive(Debug, Args)]
@@ -77,6 +77,22 @@ enum Action {
         /// The tenant to move it below; `system` is the root
         #[arg(value_name = "PARENT", value_parser = NonEmptyStringValueParser::new())]
         parent: String,
+        #[command(flatten)]
+        version: VersionArg,
+    },
+    /// Refuse its requests, and those of the tenants below it, until it is resumed (403); nothing is deleted
+    Suspend {
+        #[command(flatten)]
+        tenant: TenantArg,
+        #[command(flatten)]
+        reason: ReasonArg,
+        #[command(flatten)]
+        version: VersionArg,
+    },
+    /// Accept its requests again
+    Resume {
+        #[command(flatten)]
+        tenant: TenantArg,
         #[command(flatten)]
         version: VersionArg,
     },
@@ -161,6 +177,12 @@ impl Tenants {
                 let patch = json!({ "parent": parent });
                 door.change(Method::PATCH, &tenant.path(), "", Some(&patch), version)?
             }
+            Action::Suspend {
+                tenant,
+                reason,
+                version,
+            } => door.suspend(&tenant.path(), reason, version)?,
+            Action::Resume { tenant, version } => door.resume(&tenant.path(), version)?,
             Action::Delete {
                 tenant,
                 cascade,
@@ -182,7 +204,15 @@ fn list(door: &Door, parent: Option<&str>, limit: &LimitArg) -> anyhow::Result<E
         limit,
         nothing: "no tenants",
     };
-    let heads = ["TENANT", "PARENT", "PLAN", "LIMIT", "EFFECTIVE", "SOURCE"];
+    let heads = [
+        "TENANT",
+        "PARENT",
+        "PLAN",
+        "LIMIT",
+        "EFFECTIVE",
+        "SUSPENDED",
+        "SOURCE",
+    ];
     Ok(list.print(door, &mut Table::new(&heads), row)?.code)
 }
 
@@ -193,6 +223,7 @@ fn row(tenant: &Value) -> Vec<String> {
         cell(&tenant["plan"]),
         limit_in_words(&tenant["rate_limit"]),
         level_in_words(&tenant["effective"]),
+        moment(&tenant["suspended_at"]),
         cell(&tenant["source"]),
     ]
 }
@@ -202,6 +233,7 @@ fn in_words(tenant: &Value) -> String {
         ("tenant", cell(&tenant["id"])),
         ("parent", cell(&tenant["parent"])),
         ("plan", cell(&tenant["plan"])),
+        ("suspended", suspended(tenant)),
         ("limit", limit_in_words(&tenant["rate_limit"])),
         ("budget", budget_in_words(tenant)),
         ("effective", level_in_words(&tenant["effective"])),

@@ -6,9 +6,9 @@ use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Map, Value};
 
-use super::door::{DoorArgs, OnceArg, VersionArg, path};
+use super::door::{DoorArgs, OnceArg, ReasonArg, VersionArg, path};
 use super::list::{LimitArg, List};
-use super::table::{Table, attributes, cell, moment, record};
+use super::table::{Table, attributes, cell, moment, record, suspended};
 
 /// Users: their tenants and plans.
 #[derive(Debug, Args)]
@@ -52,9 +52,25 @@ enum Action {
         /// Let the user have no plan
         #[arg(long, conflicts_with = "plan")]
         no_plan: bool,
-        /// Let the user be of no tenant
+        /// Let the user belong to no tenant
         #[arg(long, conflicts_with = "tenant")]
         no_tenant: bool,
+        #[command(flatten)]
+        version: VersionArg,
+    },
+    /// Refuse the user's requests until the user is resumed (403); nothing is deleted
+    Suspend {
+        #[command(flatten)]
+        user: UserArg,
+        #[command(flatten)]
+        reason: ReasonArg,
+        #[command(flatten)]
+        version: VersionArg,
+    },
+    /// Accept the user's requests again
+    Resume {
+        #[command(flatten)]
+        user: UserArg,
         #[command(flatten)]
         version: VersionArg,
     },
@@ -76,7 +92,7 @@ struct UserArg {
 
 #[derive(Debug, Args)]
 struct Fields {
-    /// The tenant that the user is of
+    /// The tenant that the user belongs to
     #[arg(long)]
     tenant: Option<String>,
     /// The user's plan, which goes before the tenant's
@@ -123,7 +139,8 @@ impl Users {
                     limit,
                     nothing: "no users",
                 };
-                let mut table = Table::new(&["USER", "TENANT", "PLAN", "VERIFIED", "CREATED"]);
+                let heads = ["USER", "TENANT", "PLAN", "SUSPENDED", "VERIFIED", "CREATED"];
+                let mut table = Table::new(&heads);
                 return Ok(list.print(&door, &mut table, row)?.code);
             }
             Action::Show { user } => door.read(&user.path())?,
@@ -153,6 +170,12 @@ impl Users {
                 let patch = Value::Object(patch);
                 door.change(Method::PATCH, &user.path(), "", Some(&patch), version)?
             }
+            Action::Suspend {
+                user,
+                reason,
+                version,
+            } => door.suspend(&user.path(), reason, version)?,
+            Action::Resume { user, version } => door.resume(&user.path(), version)?,
             Action::Delete { user, version } => {
                 let said = door.change(Method::DELETE, &user.path(), "", None, version)?;
                 return door.show(&said, |_| format!("deleted user {}", user.id));
@@ -167,6 +190,7 @@ fn row(user: &Value) -> Vec<String> {
         cell(&user["id"]),
         cell(&user["tenant"]),
         cell(&user["plan"]),
+        moment(&user["suspended_at"]),
         cell(&user["email_verified"]),
         moment(&user["created_at"]),
     ]
@@ -177,6 +201,7 @@ fn in_words(user: &Value) -> String {
         ("user", cell(&user["id"])),
         ("tenant", cell(&user["tenant"])),
         ("plan", cell(&user["plan"])),
+        ("suspended", suspended(user)),
         ("verified", cell(&user["email_verified"])),
         ("attributes", attributes(user)),
         ("created", moment(&user["created_at"])),

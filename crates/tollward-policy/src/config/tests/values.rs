@@ -315,11 +315,12 @@ fn networks_have_no_host_bits() {
 #[test]
 fn an_allow_entry_names_one_caller() {
     assert_faults(
-        "allow: [{ reason: x }, { user: a, cidr: 10.0.0.1/8, tenant: b }]",
+        "allow: [{ reason: x }, { user: a, cidr: 10.0.0.1/8, tenant: b }]\ndeny: [{ reason: x }]",
         &[
-            "1:9: allow[0]: names no caller; give `cidr`, `api_key`, `user` or `tenant`",
+            "1:9: allow[0]: names no caller; give `cidr`, `api_key`, `user`, `client` or `tenant`",
             "1:24: allow[1]: has cidr and user and tenant at once; make them entries of their own",
             "1:41: allow[1].cidr: `10.0.0.1/8` has bits set behind its prefix; write `10.0.0.0/8`",
+            "2:8: deny[0]: names no caller; give `cidr`, `api_key`, `user`, `client` or `tenant`",
         ],
     );
 }

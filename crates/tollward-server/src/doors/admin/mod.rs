@@ -6,7 +6,6 @@
 //! wrong with that is a problem before the handler runs. A change is one transaction ([`work::Work`]): what is
 //! changed, the audit record and the answer to be remembered, and it is answered when this node decides by it.
 
-mod allow;
 mod answer;
 mod attempts;
 mod audit;
@@ -19,6 +18,7 @@ mod failure;
 mod guard;
 mod input;
 mod keys;
+mod lists;
 mod moment;
 mod names;
 mod once;
@@ -32,6 +32,7 @@ mod selection;
 mod source;
 mod span;
 mod status;
+mod suspend;
 mod tenants;
 mod tokens;
 mod usage;
@@ -200,10 +201,18 @@ fn routes() -> OpenApiRouter<Shared> {
         ))
         .routes(routes!(keys::list_keys, keys::create_key))
         .routes(routes!(keys::show_key, keys::change_key, keys::delete_key))
+        .routes(routes!(suspend::suspend_tenant))
+        .routes(routes!(suspend::resume_tenant))
+        .routes(routes!(suspend::suspend_user))
+        .routes(routes!(suspend::resume_user))
+        .routes(routes!(suspend::suspend_key))
+        .routes(routes!(suspend::resume_key))
         .routes(routes!(keys::rotate::rotate_key))
         .routes(routes!(keys::rotate::revoke_key))
-        .routes(routes!(allow::list_allow, allow::create_allow))
-        .routes(routes!(allow::show_allow, allow::delete_allow))
+        .routes(routes!(lists::list_allow, lists::create_allow))
+        .routes(routes!(lists::show_allow, lists::delete_allow))
+        .routes(routes!(lists::list_deny, lists::create_deny))
+        .routes(routes!(lists::show_deny, lists::delete_deny))
         .routes(routes!(boosts::list_boosts, boosts::create_boost))
         .routes(routes!(boosts::show_boost, boosts::delete_boost))
         .routes(routes!(buckets::show_buckets))

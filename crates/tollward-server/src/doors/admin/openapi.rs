@@ -52,8 +52,8 @@ fn tags() -> Value {
         ("users", "Users. Changes need the role `admin`."),
         ("keys", "API keys. Changes need the role `operate`."),
         (
-            "allow",
-            "Callers that no limit concerns. Changes need the role `operate`.",
+            "lists",
+            "The allow-list: callers that no limit applies to. The deny-list: callers that are refused. Changes need the role `operate`.",
         ),
         (
             "boosts",

@@ -27,7 +27,7 @@ pub(super) struct NewUser {
     /// The user's name, for ever: 1 to 256 bytes of printable characters.
     #[schema(min_length = 1, max_length = 256, example = "alice")]
     id: String,
-    /// The tenant that the user is of.
+    /// The tenant that the user belongs to: the user's requests are charged to it, however the user is proven.
     #[schema(min_length = 1, max_length = 128)]
     tenant: Option<String>,
     /// The user's plan, which goes before the tenant's.
@@ -45,7 +45,7 @@ pub(super) struct NewUser {
 #[schema(as = UserPatch)]
 #[expect(dead_code, reason = "describes what is read field by field")]
 pub(super) struct Patch {
-    /// The tenant that the user is of.
+    /// The tenant that the user belongs to: the user's requests are charged to it, however the user is proven.
     tenant: Option<String>,
     /// The user's plan.
     plan: Option<String>,
@@ -63,10 +63,14 @@ const PATCHED: [&str; 4] = ["tenant", "plan", "email_verified", "attributes"];
 pub(super) struct View {
     /// The user's name.
     id: String,
-    /// The tenant that the user is of.
+    /// The tenant that the user belongs to: the user's requests are charged to it, however the user is proven.
     tenant: Option<String>,
     /// The user's plan.
     plan: Option<String>,
+    /// When the user was suspended; null if the user is not.
+    suspended_at: Option<Moment>,
+    /// Why the user was suspended.
+    suspended_reason: Option<String>,
     /// Whether the user's e-mail address was verified.
     email_verified: bool,
     /// Whatever else is known.
@@ -86,6 +90,8 @@ impl From<User> for View {
             id: user.id,
             tenant: user.tenant,
             plan: user.plan,
+            suspended_at: user.suspended_at.map(Moment),
+            suspended_reason: user.suspended_reason,
             email_verified: user.email_verified,
             created_at: Moment(user.created_at),
             updated_at: Moment(user.updated_at),
@@ -100,7 +106,7 @@ impl NewUser {
         self,
         edit: &mut Edit,
         policy: &Policy,
-        version: i64,
+        before: Option<&User>,
     ) -> Result<User, Failure> {
         names::text("id", &self.id, MAX_TEXT)?;
         names::plan(self.plan.as_deref(), policy)?;
@@ -113,8 +119,7 @@ impl NewUser {
             tenant: self.tenant,
             plan: self.plan,
             email_verified: self.email_verified,
-            version,
-            ..User::default()
+            ..before.cloned().unwrap_or_default()
         })
     }
 }
@@ -199,7 +204,7 @@ pub(super) async fn create_user(
     let active = shared.engine.active();
     let user = body
         .value
-        .checked(&mut work.edit, active.policy(), 0)
+        .checked(&mut work.edit, active.policy(), None)
         .await?;
     drop(active);
     let user = work.edit.put_user(user).await?;
@@ -236,7 +241,7 @@ pub(super) async fn change_user(
     let user: NewUser = read_value(patched(current, body.value, &PATCHED)?)?;
     let active = shared.engine.active();
     let user = user
-        .checked(&mut work.edit, active.policy(), before.version)
+        .checked(&mut work.edit, active.policy(), Some(&before))
         .await?;
     drop(active);
     let after = work.edit.put_user(user).await?;
@@ -277,6 +282,6 @@ pub(super) async fn delete_user(
     work.commit(answer).await
 }
 
-fn missing(id: &str) -> Failure {
+pub(super) fn missing(id: &str) -> Failure {
     Failure::not_found("user", &names::shortened(id))
 }

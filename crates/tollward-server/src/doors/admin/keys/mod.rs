@@ -1,7 +1,7 @@
 //! API keys: made, shown, changed, revoked.
 
 pub(super) mod rotate;
-mod view;
+pub(super) mod view;
 
 use axum::extract::State;
 use serde::Deserialize;
@@ -23,7 +23,7 @@ use super::patch::patched;
 use super::precondition::IfMatch;
 use super::secret::{Kind, Secret, hex, made_id};
 use super::work::{Begun, Changed, Work};
-use super::{Shared, allow, tenants, unmade};
+use super::{Shared, lists, tenants, unmade};
 
 /// A key to be made. It belongs to a tenant, a user or a client.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -44,7 +44,7 @@ pub(super) struct NewKey {
     client: Option<String>,
     /// A plan that goes before the user's and the tenant's.
     plan: Option<String>,
-    /// When it ends to be valid; null for never.
+    /// When it expires; null for never.
     expires_at: Option<Moment>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Patch {
     name: Option<String>,
     /// A plan that goes before the user's and the tenant's.
     plan: Option<String>,
-    /// When it ends to be valid.
+    /// When it expires.
     expires_at: Option<Moment>,
 }
 
@@ -200,7 +200,7 @@ fn written(policy: &Policy, id: &str) -> Option<View> {
 }
 
 /// Refuses to change what the file has.
-fn must_be_ours(shared: &Shared, id: &str) -> Result<(), Failure> {
+pub(super) fn must_be_ours(shared: &Shared, id: &str) -> Result<(), Failure> {
     match written(shared.engine.active().policy(), id) {
         None => Ok(()),
         Some(_) => {
@@ -359,7 +359,7 @@ async fn revoke(
     };
     let after = work.edit.put_key(key).await?;
     // Whoever has found it is not to be let through.
-    allow::remove_key(&mut work, &before.hash).await?;
+    lists::disallow_key(&mut work, &before.hash).await?;
     work.record(Changed {
         event: "key_revoked",
         identifier: format!("key:{id}"),
@@ -381,6 +381,6 @@ pub(super) fn must_not_be_revoked(key: &Key) -> Result<(), Failure> {
     }
 }
 
-fn missing(id: &str) -> Failure {
+pub(super) fn missing(id: &str) -> Failure {
     Failure::not_found("key", &names::shortened(id))
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use serde::Deserialize;
-use tollward_directory::Key;
+use tollward_directory::{Edit, Key};
 use utoipa::ToSchema;
 
 use super::view::{Made, View, told};
@@ -25,7 +25,7 @@ use crate::doors::admin::{Shared, unmade};
 pub(in crate::doors::admin) struct Rotation {
     /// How long the old key stays valid beside the new one, `0s` to `365d`: `24h` unless told otherwise.
     overlap: Option<Span>,
-    /// When the new key ends to be valid; as the old one did, unless told otherwise.
+    /// When the new key expires; as the old one did, unless told otherwise.
     expires_at: Option<Moment>,
 }
 
@@ -40,7 +40,7 @@ const MAX_OVERLAP_MS: i64 = 365 * DAY_MS;
     responses(
         (status = 201, description = "The new key, with its secret", body = Made),
         (status = 404, description = "There is none"),
-        (status = 409, description = "It was revoked, or it is written in the configuration file"),
+        (status = 409, description = "It was revoked, is suspended, was replaced already, or is written in the configuration file"),
     ))]
 pub(in crate::doors::admin) async fn rotate_key(
     By(caller, ..): By<Operate>,
@@ -59,6 +59,8 @@ pub(in crate::doors::admin) async fn rotate_key(
     let before = work.edit.key(&id).await?.ok_or_else(|| missing(&id))?;
     expected.check(before.version)?;
     must_not_be_revoked(&before)?;
+    must_not_be_suspended(&before)?;
+    must_not_be_replaced(&mut work.edit, &id).await?;
     let overlap_ms = body.value.overlap.map_or(DAY_MS, |overlap| overlap.0);
     if overlap_ms > MAX_OVERLAP_MS {
         let message = "the overlap is too long";
@@ -96,6 +98,32 @@ pub(in crate::doors::admin) async fn rotate_key(
     });
     let answer = Answer::created(&Made::new(&new, secret, Some(&old)))?;
     work.commit(answer).await
+}
+
+fn must_not_be_suspended(key: &Key) -> Result<(), Failure> {
+    match key.suspended_at {
+        Some(at) => {
+            let detail = format!(
+                "The key is suspended since {}. Resume it first.",
+                Moment(at)
+            );
+            Err(Failure::conflict("suspended", detail))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses to replace a key twice: the second successor would expire with the old key.
+async fn must_not_be_replaced(edit: &mut Edit, id: &str) -> Result<(), Failure> {
+    let Some(successor) = edit.successor(id).await? else {
+        return Ok(());
+    };
+    let detail = format!(
+        "The key was replaced by {:?} at {}. Rotate that one, or make a new key.",
+        successor.id,
+        Moment(successor.created_at)
+    );
+    Err(Failure::conflict("replaced", detail).with("successor", successor.id))
 }
 
 /// Revokes a key

@@ -26,8 +26,12 @@ pub(in crate::doors::admin) struct View {
     client: Option<String>,
     /// A plan that goes before the user's and the tenant's.
     plan: Option<String>,
-    /// When it ends to be valid.
+    /// When it expires.
     expires_at: Option<Moment>,
+    /// When it was suspended; null if it is not.
+    suspended_at: Option<Moment>,
+    /// Why it was suspended.
+    suspended_reason: Option<String>,
     /// When it was revoked.
     revoked_at: Option<Moment>,
     /// When it was last used, to the minute or so.
@@ -66,6 +70,8 @@ impl View {
             client: text(&key.client),
             plan: text(&key.plan),
             expires_at: key.expires_at.map(ends),
+            suspended_at: None,
+            suspended_reason: None,
             revoked_at: None,
             last_used_at: None,
             replaces: None,
@@ -112,6 +118,8 @@ impl From<&Key> for View {
             client: key.client.clone(),
             plan: key.plan.clone(),
             expires_at: key.expires_at.map(Moment),
+            suspended_at: key.suspended_at.map(Moment),
+            suspended_reason: key.suspended_reason.clone(),
             revoked_at: key.revoked_at.map(Moment),
             last_used_at: key.last_used_at.map(Moment),
             replaces: key.replaces.clone(),

@@ -105,8 +105,7 @@ impl NewTenant {
                 rate_limit: self.rate_limit.map(|limit| limit.0.to_string()),
                 attributes: names::attributes(&self.attributes)?,
                 id: self.id,
-                version: before.map_or(0, |before| before.version),
-                ..Tenant::default()
+                ..before.cloned().unwrap_or_default()
             },
             warnings,
         })
@@ -275,7 +274,7 @@ fn document(tenant: &Tenant) -> Map<String, Value> {
 }
 
 /// Refuses to change what the file has.
-pub(super) fn must_be_ours(shared: &Shared, id: &str) -> Result<(), Failure> {
+pub(in crate::doors::admin) fn must_be_ours(shared: &Shared, id: &str) -> Result<(), Failure> {
     if shared.engine.active().policy().file_tenant(id).is_none() {
         return Ok(());
     }

@@ -1,10 +1,10 @@
 //! A tenant's `rate_limit`, as it is sent and shown.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use tollward_core::Algorithm;
-use tollward_policy::TenantLimit;
-use tollward_policy::config::{BudgetMode, Fault};
+use serde_json::{Map, Value, json};
+use tollward_core::{Algorithm, OnFailure};
+use tollward_policy::config::{BudgetMode, Fault, When};
+use tollward_policy::{Strategy, TenantLimit};
 use utoipa::ToSchema;
 use utoipa::openapi::{Object, RefOr, Schema};
 
@@ -30,30 +30,72 @@ impl RateLimit {
         TenantLimit::parse(&self.0.to_string()).map_err(|faults| faulty(&faults))
     }
 
-    /// As it would be written in a file.
+    /// As it would be written in a file: everything that it says, and no default that it does not say.
     pub(super) fn of(limit: &TenantLimit) -> Self {
         let numbers = limit.limit();
-        let mut written = json!({
-            "sustained": {
-                "rate": numbers.rate(),
-                "window": format!("{}s", numbers.window().as_secs()),
-            },
-            "sharing": limit.sharing().word(),
-        });
-        match numbers.algorithm() {
-            Algorithm::TokenBucket => written["burst"] = json!({ "capacity": numbers.capacity() }),
-            Algorithm::SlidingWindow => written["algorithm"] = "sliding_window".into(),
+        let mut written = Map::new();
+        let mut put = |name: &str, value: Value| _ = written.insert(name.to_owned(), value);
+        put(
+            "sustained",
+            json!({ "rate": numbers.rate(), "window": format!("{}s", numbers.window().as_secs()) }),
+        );
+        match (numbers.algorithm(), limit.allowance()) {
+            (Algorithm::SlidingWindow, _) => put("algorithm", "sliding_window".into()),
+            (_, Some(factor)) => put("burst", json!({ "allowance": f64::from(factor) / 1000.0 })),
+            (_, None) => put("burst", json!({ "capacity": numbers.capacity() })),
+        }
+        match limit.strategy() {
+            Strategy::Reject => {}
+            Strategy::Queue {
+                max_wait,
+                max_queue,
+            } => {
+                put("strategy", "queue".into());
+                let max_wait = format!("{}ms", max_wait.as_millis());
+                put(
+                    "queue",
+                    json!({ "max_wait": max_wait, "max_queue": max_queue }),
+                );
+            }
+            // The limit of a tenant names no other upstream.
+            Strategy::Degrade { .. } => put("strategy", "degrade".into()),
+        }
+        if limit.cost() != 1 {
+            put("cost", limit.cost().into());
+        }
+        if limit.shadow() {
+            put("shadow", true.into());
+        }
+        if !limit.headers() {
+            put("response_headers", false.into());
+        }
+        if limit.when() != When::Always {
+            put("when", limit.when().word().into());
+        }
+        if let Some(on_failure) = limit.on_failure() {
+            let word = match on_failure {
+                OnFailure::Local => "local",
+                OnFailure::Open => "open",
+                OnFailure::Closed => "closed",
+            };
+            put("on_failure", word.into());
+        }
+        if let Some(sharing) = limit.sharing() {
+            put("sharing", sharing.word().into());
         }
         let budget = limit.budget();
-        written["budget"] = match budget.mode {
-            BudgetMode::Allocated => json!({
-                "mode": budget.mode.word(),
-                "total": budget.total,
-                "overcommit_ratio": f64::from(budget.ratio) / 1000.0,
-            }),
-            _ => json!({ "mode": budget.mode.word() }),
-        };
-        Self(written)
+        put(
+            "budget",
+            match budget.mode {
+                BudgetMode::Allocated => json!({
+                    "mode": budget.mode.word(),
+                    "total": budget.total,
+                    "overcommit_ratio": f64::from(budget.ratio) / 1000.0,
+                }),
+                _ => json!({ "mode": budget.mode.word() }),
+            },
+        );
+        Self(Value::Object(written))
     }
 }
 
@@ -97,12 +139,24 @@ mod tests {
                 "budget": { "mode": "allocated", "total": 5, "overcommit_ratio": 1.25 },
             }),
             json!({ "sustained": { "rate": 10 }, "sharing": "inherit", "budget": { "mode": "shared" } }),
+            json!({
+                "sustained": { "rate": 10 }, "burst": { "allowance": 1.5 }, "cost": 2, "shadow": true,
+                "strategy": "queue", "queue": { "max_wait": "1500ms", "max_queue": 7 },
+                "when": "authenticated", "on_failure": "closed", "response_headers": false,
+            }),
+            json!({ "sustained": { "rate": 10 }, "strategy": "degrade", "on_failure": "local", "when": "anonymous" }),
         ] {
-            let limit = RateLimit(written).checked().unwrap();
-            let again = RateLimit::of(&limit).checked().unwrap();
-            assert_eq!(again.limit(), limit.limit());
-            assert_eq!(again.sharing(), limit.sharing());
-            assert_eq!(again.budget(), limit.budget());
+            let limit = RateLimit(written.clone()).checked().unwrap();
+            let shown = RateLimit::of(&limit);
+            // Nothing of what was written is left out.
+            for name in written.as_object().unwrap().keys() {
+                assert!(
+                    shown.0.get(name).is_some(),
+                    "{name} of {written} in {shown:?}"
+                );
+            }
+            let again = shown.checked().unwrap();
+            assert_eq!(format!("{again:?}"), format!("{limit:?}"), "{written}");
         }
     }
 

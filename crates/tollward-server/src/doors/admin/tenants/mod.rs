@@ -5,7 +5,7 @@ pub(super) mod change;
 mod limit;
 pub(super) mod remove;
 mod tree;
-mod view;
+pub(super) mod view;
 
 use axum::extract::State;
 use serde::Deserialize;
@@ -175,7 +175,7 @@ pub(super) async fn show_tenant(
     Answer::ok(&view.ok_or_else(|| missing(&id))?)
 }
 
-fn missing(id: &str) -> Failure {
+pub(super) fn missing(id: &str) -> Failure {
     Failure::not_found("tenant", &names::shortened(id))
 }
 

@@ -89,6 +89,7 @@ impl Place<'_> {
             parent: Some(self.parent.into()).filter(|_| self.id != ROOT),
             plan: None,
             limit: self.limit.cloned().map(Into::into),
+            suspended: false,
         };
         let change = Change::Tenant {
             id: self.id.into(),

@@ -24,6 +24,10 @@ pub(in crate::doors::admin) struct View {
     parent: Option<String>,
     /// Its plan.
     plan: Option<String>,
+    /// When it was suspended; null if it is not.
+    suspended_at: Option<Moment>,
+    /// Why it was suspended.
+    suspended_reason: Option<String>,
     /// Its limit.
     rate_limit: Option<RateLimit>,
     /// What that and the limits above it make of it; null if nothing limits it.
@@ -118,12 +122,14 @@ impl View {
     }
 
     /// One of the directory, without what has to be computed.
-    pub(super) fn new(tenant: Tenant) -> Self {
+    pub(in crate::doors::admin) fn new(tenant: Tenant) -> Self {
         let limit = tenant.rate_limit.as_deref();
         let limit = limit.and_then(|text| serde_json::from_str(text).ok());
         Self {
             parent: above(&tenant.id, tenant.parent.as_deref()),
             plan: tenant.plan,
+            suspended_at: tenant.suspended_at.map(Moment),
+            suspended_reason: tenant.suspended_reason,
             rate_limit: limit.map(RateLimit),
             effective: None,
             budget: None,
@@ -163,6 +169,8 @@ impl View {
             id: id.to_owned(),
             parent: above(id, entry.parent.as_deref()),
             plan: entry.plan.as_deref().map(str::to_owned),
+            suspended_at: None,
+            suspended_reason: None,
             rate_limit: entry.limit.as_deref().map(RateLimit::of),
             effective: effective(policy, id),
             budget: None,
