@@ -381,7 +381,7 @@ impl<'p, 'f> Request<'p, 'f> {
     /// The charges, in the order in which ties between limits are resolved.
     pub fn charges(&self) -> Charges<'p> {
         let (rules, route) = (&self.policy.rules, self.route);
-        let mut charges = Charges::of(self.policy, self.cost, self.tenant, self.boost);
+        let mut charges = Charges::of(self.policy, self.tokens(), self.tenant, self.boost);
         let of_plan = self.plan.map_or(&[][..], |choice| &choice.plan.limits);
         let of_route = route.map_or(&[][..], |route| &route.limits);
         let of_upstream = self.upstream.and_then(|it| rules.upstream_limits.get(it));

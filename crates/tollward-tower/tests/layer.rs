@@ -341,3 +341,30 @@ async fn a_caller_that_hangs_up_frees_its_place() {
 async fn a_decision_that_is_finished_anyway_frees_its_place_too() {
     hang_up(|gate| gate.finishes(true)).await;
 }
+
+/// The estimate is the route's cost, and what is settled replaces it.
+#[tokio::test]
+async fn what_a_handler_settles_is_not_multiplied_by_the_route() {
+    let (engine, _) = engine(
+        "
+limits: { tokens: { scope: global, sustained: { rate: 1, window: hour }, burst: { capacity: 10000 } } }
+routes: [{ match: /generate, cost: 4000 }, { match: /free, cost: 0 }]
+",
+    );
+    let layer = RateLimitLayer::new(engine);
+    let call = async |path: &str, costs: u64, settled: u64| {
+        let mut service = service(&layer, move |toll: Toll| async move {
+            assert_eq!(toll.cost(), Some(costs));
+            toll.settle(settled).await.unwrap();
+            assert_eq!(toll.cost(), Some(settled));
+        });
+        let mut request = from("192.0.2.1");
+        *request.uri_mut() = path.parse().unwrap();
+        let answer = service.call(request).await.unwrap();
+        answer.headers()["x-ratelimit-remaining"].to_owned()
+    };
+    assert_eq!(call("/generate", 4000, 1200).await, "6000");
+    assert_eq!(call("/free", 0, 300).await, "8800");
+    assert_eq!(call("/generate", 4000, 5000).await, "4500");
+    assert_eq!(call("/free", 0, 0).await, "3500");
+}
