@@ -217,15 +217,16 @@ impl OwnedCharges {
 impl Policy {
     /// What a wrong API key costs the address that it came from, by the limit `wrong_keys`.
     ///
-    /// It holds whatever the file says of enforcement: no right key is ever kept out by it.
-    pub fn wrong_key_charges(&self, ip: IpAddr) -> Charges<'_> {
+    /// It holds whatever the file says of enforcement: no right key is ever kept out by it. Unknown
+    /// addresses share one bucket.
+    pub fn wrong_key_charges(&self, ip: impl Into<Option<IpAddr>>) -> Charges<'_> {
         let mut charges = Charges::new(self, 1);
         let rules = &self.rules;
         let Some(limit) = rules.limits.get(rules.wrong_keys) else {
             return charges;
         };
         let caller = Caller {
-            ip: Some(CallerIp::new(ip, rules.ipv6_prefix)),
+            ip: ip.into().map(|ip| CallerIp::new(ip, rules.ipv6_prefix)),
             ..Caller::default()
         };
         let bytes = &mut charges.owned.bytes;

@@ -15,8 +15,12 @@ pub struct Facts<'a> {
     pub client: Option<&'a str>,
     /// The API key itself. It is looked up by its hash and never kept.
     pub api_key: Option<&'a str>,
-    /// The caller's address.
+    /// The caller's address. Without one, limits on `ip` alone do not concern the request, unless
+    /// [`ip_is_unknown`](Self::ip_is_unknown) is set.
     pub ip: Option<IpAddr>,
+    /// Whether the caller has an address that nobody could tell, so that `ip` is missing. Such callers
+    /// share one bucket of each limit on `ip` alone.
+    pub ip_is_unknown: bool,
     /// Whether that is the socket of a trusted proxy, which did not say for whom it asks. Such an
     /// address is never on the allow-list.
     pub ip_is_proxy: bool,
@@ -41,6 +45,7 @@ impl Default for Facts<'_> {
             client: None,
             api_key: None,
             ip: None,
+            ip_is_unknown: false,
             ip_is_proxy: false,
             method: None,
             path: None,

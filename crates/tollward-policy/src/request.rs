@@ -91,6 +91,7 @@ pub struct Request<'p, 'f> {
     pub(crate) tenant: Option<&'p Arc<Tenant>>,
     pub(crate) boost: Option<&'p Boosted>,
     pub(crate) cost: u32,
+    pub(crate) ip_is_unknown: bool,
     /// What is to be done with it.
     pub treatment: Treatment<'p>,
 }
@@ -185,6 +186,7 @@ impl Policy {
             // One that is not known is a child of the root, and so is who has none: that buys nothing.
             tenant: tenant.or_else(|| self.people.stranger()),
             cost: facts.cost,
+            ip_is_unknown: facts.ip_is_unknown,
         })
     }
 
@@ -402,6 +404,7 @@ impl<'p, 'f> Request<'p, 'f> {
             When::Anonymous => self.is_anonymous(),
             When::Authenticated => !self.is_anonymous(),
         };
-        when && (self.caller.ip.is_some() || *limit.scope != [ScopeWord::Ip])
+        let has_ip = self.caller.ip.is_some() || self.ip_is_unknown;
+        when && (has_ip || *limit.scope != [ScopeWord::Ip])
     }
 }

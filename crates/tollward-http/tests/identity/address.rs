@@ -250,3 +250,27 @@ limits: { per-ip: { sustained: { rate: 1, window: day }, scope: ip } }
     }
     assert_ne!(key("1.2.3.5", None), v4);
 }
+
+/// Without a peer nobody is trusted, so no header says anything of the address.
+#[test]
+fn without_a_peer_the_address_is_unknown() {
+    let policy = policy("identity: { ip: { trusted_proxies: [0.0.0.0/0, \"::/0\"] } }");
+    let head = head(&[("x-forwarded-for", b"192.0.2.1")]);
+    let proofs = Proofs::default();
+    let sender = identify(policy.identity(), &proofs, &policy, None, &head, NOW).unwrap();
+    let facts = sender.facts();
+    assert_eq!((facts.ip, facts.ip_is_unknown), (None, true));
+    let sender = identify(
+        policy.identity(),
+        &proofs,
+        &policy,
+        peer("10.0.0.1"),
+        &head,
+        NOW,
+    );
+    let facts = sender.as_ref().unwrap().facts();
+    assert_eq!(
+        (facts.ip, facts.ip_is_unknown),
+        ("192.0.2.1".parse().ok(), false)
+    );
+}

@@ -13,6 +13,7 @@ const PATH: Facts<'static> = Facts {
     client: None,
     api_key: None,
     ip: None,
+    ip_is_unknown: false,
     ip_is_proxy: false,
     method: Some("GET"),
     path: Some("/a"),
