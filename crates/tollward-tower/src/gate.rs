@@ -1,4 +1,4 @@
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use tollward_policy::{
     Anonymous, Charges, Facts, Policy, Rejection, Request, Strategy, Treatment, Upstream,
 };
 
+use crate::hooks::Hooks;
 use crate::line::{Errand, Lines};
 use crate::toll::Toll;
 
@@ -36,6 +37,7 @@ pub struct Gate {
     routed: bool,
     timed: Option<Timed>,
     lines: Arc<Lines>,
+    pub(crate) hooks: Arc<Hooks>,
 }
 
 /// What becomes of a caller of whom nothing is known, where the policy's `identity.anonymous` says
@@ -79,13 +81,6 @@ pub struct Admitted {
 
 type Timed = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// A peer of whom nothing is known: all of those are one.
-const UNKNOWN: Peer = Peer {
-    address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
-    tls: false,
-    relays: false,
-};
-
 /// What was paid, and under what.
 type Paid = Box<(Arc<Active>, Receipt)>;
 
@@ -119,6 +114,7 @@ impl Gate {
             routed: false,
             timed: None,
             lines: Arc::default(),
+            hooks: Arc::default(),
         }
     }
 
@@ -168,13 +164,18 @@ impl Gate {
 
     /// Lets a request through, maybe after a wait, or says why not.
     ///
-    /// Dropped while it waits, its tokens are given back.
+    /// Dropped while it waits, its tokens are given back. A request without a peer is refused with 500,
+    /// unless [`Gate::address`] says otherwise.
     ///
     /// # Errors
     ///
     /// The answer that its caller is to get instead.
     pub async fn admit(&self, peer: Option<Peer>, head: &Parts) -> Result<Admitted, Refusal> {
-        let peer = peer.unwrap_or(UNKNOWN);
+        if peer.is_none()
+            && let Some(problem) = self.hooks.without_address()
+        {
+            return Err(problem_response(&problem, head));
+        }
         // What few requests need is boxed: all of them are moved about as large as they may get.
         let passage = if self.finishes {
             Box::pin(self.finish(peer, head)).await
@@ -188,7 +189,7 @@ impl Gate {
     }
 
     /// Decides to the end, whether or not anybody waits for it.
-    async fn finish(&self, peer: Peer, head: &Parts) -> Result<Passage, Refusal> {
+    async fn finish(&self, peer: Option<Peer>, head: &Parts) -> Result<Passage, Refusal> {
         let (gate, head) = (self.clone(), head.clone());
         let decided = tokio::spawn(async move { gate.decide(peer, &head).await });
         match decided.await {
@@ -197,7 +198,7 @@ impl Gate {
         }
     }
 
-    async fn decide(&self, peer: Peer, head: &Parts) -> Result<Passage, Refusal> {
+    async fn decide(&self, peer: Option<Peer>, head: &Parts) -> Result<Passage, Refusal> {
         let engine = &self.engine;
         let active = engine.active();
         let (policy, identity) = (active.policy(), active.policy().identity());
@@ -288,14 +289,14 @@ impl Gate {
     async fn unproven(
         &self,
         active: &Active,
-        peer: Peer,
+        peer: Option<Peer>,
         head: &Parts,
         unproven: Unproven,
     ) -> Refusal {
         let policy = active.policy();
         let Unproven { problem, is_guess } = unproven;
         if is_guess {
-            let ip = client_ip(policy.identity(), peer, &head.headers);
+            let ip = peer.map(|peer| client_ip(policy.identity(), peer, &head.headers));
             let decision = self.engine.wrong_key(active, ip).await;
             if !decision.allowed {
                 return refusal_response(&decision, policy.response(), head);

@@ -4,13 +4,14 @@ use tollward_engine::Engine;
 use tollward_http::Proofs;
 use tower_layer::Layer;
 
-use crate::{Gate, RateLimit, Strangers};
+use crate::{Address, Gate, RateLimit, Strangers};
 
 /// Puts a [`Gate`] before a service.
 ///
-/// The caller's address is read from a [`Peer`](tollward_http::Peer) among the request's extensions, or
-/// with the feature `axum` from its `ConnectInfo<SocketAddr>`. Without either, the address is unknown
-/// and nobody is a trusted proxy.
+/// The address of the peer is read from a [`Peer`](crate::Peer) among the request's extensions, or else
+/// from what the framework puts there: `ConnectInfo<SocketAddr>` with the feature `axum`,
+/// `TcpConnectInfo` or `TlsConnectInfo<TcpConnectInfo>` with the feature `tonic`. A request without any of
+/// these is answered with 500, unless [`address`](Self::address) says otherwise.
 #[derive(Clone)]
 pub struct RateLimitLayer {
     gate: Gate,
@@ -37,6 +38,15 @@ impl RateLimitLayer {
     pub fn refuse_strangers(self) -> Self {
         Self {
             gate: self.gate.strangers(Strangers::Refused),
+        }
+    }
+
+    /// Sets what happens to a request whose peer address is unknown: [`Address::Required`], the default,
+    /// refuses it with 500.
+    #[must_use]
+    pub fn address(self, address: Address) -> Self {
+        Self {
+            gate: self.gate.address(address),
         }
     }
 

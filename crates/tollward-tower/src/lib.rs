@@ -27,7 +27,9 @@
 mod body;
 #[cfg(feature = "axum")]
 mod extract;
+mod frameworks;
 mod gate;
+mod hooks;
 mod layer;
 mod line;
 mod service;
@@ -35,6 +37,8 @@ mod toll;
 
 pub use body::Body;
 pub use gate::{Admitted, Gate, Strangers};
+pub use hooks::Address;
 pub use layer::RateLimitLayer;
 pub use service::{RateLimit, ResponseFuture};
 pub use toll::Toll;
+pub use tollward_http::Peer;

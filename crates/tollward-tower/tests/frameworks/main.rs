@@ -1,76 +1,64 @@
 //! The layer in the frameworks that it is for, called over sockets.
 
-#![cfg(feature = "axum")]
+#![cfg(all(feature = "axum", feature = "tonic"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+mod in_axum;
+mod in_tonic;
 
-use axum::Router;
-use axum::routing::get;
-use tokio::net::TcpListener;
+use std::io;
+use std::sync::{Arc, Mutex};
+
 use tollward_engine::Engine;
 use tollward_policy::compile;
 use tollward_store::MemoryStore;
 use tollward_testkit::clock::ManualClock;
-use tollward_testkit::http::Connection;
-use tollward_tower::{RateLimitLayer, Toll};
-use tonic::transport::Endpoint;
-use tonic::transport::server::TcpIncoming;
-use tonic_health::pb::HealthCheckRequest;
-use tonic_health::pb::health_client::HealthClient;
+use tollward_tower::RateLimitLayer;
 
-const PER_IP: &[u8] =
-    b"limits: { per-ip: { scope: ip, sustained: { rate: 1 }, burst: { capacity: 2 } } }";
+/// Two requests for each address.
+const PER_IP: &str =
+    "limits: { per-ip: { scope: ip, sustained: { rate: 1 }, burst: { capacity: 2 } } }";
 
-fn layer() -> RateLimitLayer {
-    let policy = compile(PER_IP).unwrap().policy;
+/// Two addresses of this machine.
+const ONE: [u8; 4] = [127, 0, 0, 1];
+const OTHER: [u8; 4] = [127, 0, 0, 2];
+
+/// A layer under a clock that stands still.
+fn layer(config: &str) -> RateLimitLayer {
+    let compiled = compile(config.as_bytes()).unwrap_or_else(|faults| panic!("{faults:?}"));
     let store = Arc::new(MemoryStore::new(1000));
-    let engine = Engine::new(policy, store, Arc::new(ManualClock::new()));
+    let engine = Engine::new(compiled.policy, store, Arc::new(ManualClock::new()));
     RateLimitLayer::new(Arc::new(engine))
 }
 
-#[tokio::test]
-async fn axum() {
-    let app = Router::new()
-        .route("/", get(async |toll: Toll| format!("{:?}", toll.cost())))
-        .layer(layer());
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let service = app.into_make_service_with_connect_info::<SocketAddr>();
-    tokio::spawn(async move { axum::serve(listener, service).await });
-    let answers = tokio::task::spawn_blocking(move || {
-        let mut connection = Connection::open(address).unwrap();
-        let mut call = || connection.request("GET", "/", &[], b"").unwrap();
-        [call(), call(), call()]
-    });
-    let [first, second, third] = answers.await.unwrap();
-    assert_eq!((first.status, &*first.body), (200, &b"Some(1)"[..]));
-    assert_eq!(second.header("x-ratelimit-remaining"), Some("0"));
-    assert_eq!(third.status, 429);
-    assert_eq!(third.header("retry-after"), Some("1"));
+/// What is logged on this thread.
+#[derive(Default)]
+struct Log(Mutex<Vec<u8>>);
+
+impl io::Write for &Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
-#[tokio::test]
-async fn tonic() {
-    let (_, health) = tonic_health::server::health_reporter();
-    let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = incoming.local_addr().unwrap();
-    let mut server = tonic::transport::Server::builder().layer(layer());
-    tokio::spawn(server.add_service(health).serve_with_incoming(incoming));
-    let channel = Endpoint::from_shared(format!("http://{address}")).unwrap();
-    let mut client = HealthClient::new(channel.connect().await.unwrap());
-    let mut codes = Vec::new();
-    for _ in 0..3 {
-        let answer = client.check(HealthCheckRequest::default()).await;
-        codes.push(answer.map(|answer| {
-            let left = answer.metadata().get("x-ratelimit-remaining");
-            left.unwrap().to_str().unwrap().to_owned()
-        }));
-    }
-    let refused = codes.pop().unwrap().unwrap_err();
-    assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
-    assert_eq!(refused.metadata().get("retry-after").unwrap(), "1");
-    let left: Vec<String> = codes.into_iter().map(Result::unwrap).collect();
-    assert_eq!(left, ["1", "0"]);
+/// A log, which is written for as long as the guard lives.
+fn log() -> (Arc<Log>, tracing::subscriber::DefaultGuard) {
+    let log = Arc::new(Log::default());
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_max_level(tracing::Level::ERROR)
+        .with_writer(log.clone())
+        .finish();
+    (log, tracing::subscriber::set_default(subscriber))
+}
+
+/// Asserts that a missing address was logged once, with how to provide it.
+fn assert_told_once(log: &Log, remedy: &str) {
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(log.lines().count(), 1, "{log}");
+    assert!(log.contains("ERROR") && log.contains(remedy), "{log}");
 }
