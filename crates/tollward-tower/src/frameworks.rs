@@ -1,9 +1,10 @@
 //! What servers and frameworks say of a request among its extensions.
 
-use http::Extensions;
 #[cfg(feature = "axum")]
 use std::net::SocketAddr;
 
+use http::Extensions;
+use http::request::Parts;
 use tollward_http::Peer;
 
 /// The other end of the connection; none if nobody said.
@@ -37,4 +38,14 @@ pub(crate) fn peer(extensions: &Extensions) -> Option<Peer> {
         }
     }
     None
+}
+
+/// The path as the client sent it. A nested router of axum sees what is left of it behind the prefix, and
+/// routes of a policy know nothing of nesting.
+pub(crate) fn path(head: &Parts) -> &str {
+    #[cfg(feature = "axum")]
+    if let Some(original) = head.extensions.get::<axum::extract::OriginalUri>() {
+        return original.path();
+    }
+    head.uri.path()
 }

@@ -17,6 +17,7 @@ use tollward_policy::{
     Anonymous, Charges, Facts, Policy, Rejection, Request, Strategy, Treatment, Upstream,
 };
 
+use crate::frameworks;
 use crate::hooks::Hooks;
 use crate::line::{Errand, Lines};
 use crate::toll::Toll;
@@ -207,6 +208,7 @@ impl Gate {
         let identified = identify(identity, &self.proofs, policy, peer, head, now);
         // Who only asks serves the path as it came.
         let facts = identified.as_ref().map(|identified| Facts {
+            path: Some(frameworks::path(head)),
             path_is_kept: !self.routed,
             ..identified.facts()
         });

@@ -12,6 +12,9 @@ use crate::{Address, Gate, RateLimit, Strangers};
 /// from what the framework puts there: `ConnectInfo<SocketAddr>` with the feature `axum`,
 /// `TcpConnectInfo` or `TlsConnectInfo<TcpConnectInfo>` with the feature `tonic`. A request without any of
 /// these is answered with 500, unless [`address`](Self::address) says otherwise.
+///
+/// Routes of the policy are matched by the path that the client sent. With the feature `axum` that is so
+/// within `Router::nest` too: under `/api`, `match: POST /api/generate` is the route of `/generate`.
 #[derive(Clone)]
 pub struct RateLimitLayer {
     gate: Gate,

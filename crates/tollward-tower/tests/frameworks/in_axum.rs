@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{get, post};
 use tokio::net::{TcpListener, TcpSocket};
 use tollward_testkit::http::{Connection, Response};
 use tollward_tower::{Address, Toll};
@@ -94,4 +94,51 @@ async fn without_addresses_all_share_a_bucket_if_that_is_wanted() {
     let layer = layer(PER_IP).address(Address::Unknown);
     let address = serve_without_addresses(app.layer(layer)).await;
     assert_eq!(statuses(address, &[ONE, OTHER, ONE]).await, [200, 200, 429]);
+}
+
+/// `/generate` is what a nested router sees of `/api/generate`.
+const NESTED: &str = "
+limits: { all: { scope: global, sustained: { rate: 1 }, burst: { capacity: 100 } } }
+routes:
+  - { match: POST /api/generate, cost: 5 }
+  - { match: POST /api/v1/generate, cost: 7 }
+  - { match: /api/internal/**, deny: true }
+  - { match: /generate, deny: true }
+";
+
+#[tokio::test]
+async fn nested_routers_are_matched_by_the_whole_path() {
+    let cost = async |toll: Toll| format!("{:?}", toll.cost());
+    let inner = Router::new()
+        .route("/generate", post(cost))
+        .route("/internal/keys", get(cost))
+        .route("/other", get(cost));
+    let api = inner.clone().nest("/v1", inner).layer(layer(NESTED));
+    let address = serve(Router::new().nest("/api", api)).await;
+    let call = async |method, path| {
+        let answer = call(address, ONE, (method, path), &[]).await;
+        (answer.status, String::from_utf8(answer.body).unwrap())
+    };
+    let costs = |cost: u64| (200, format!("Some({cost})"));
+    assert_eq!(call("POST", "/api/generate").await, costs(5));
+    assert_eq!(call("POST", "/api/v1/generate?a=b").await, costs(7));
+    assert_eq!(call("GET", "/api/other").await, costs(1));
+    assert_eq!(call("GET", "/api/internal/keys").await.0, 403);
+    assert_eq!(call("GET", "/api/v1/internal/keys").await, costs(1));
+}
+
+#[tokio::test]
+async fn a_settled_cost_is_not_multiplied_by_the_route() {
+    let config = "
+limits: { tokens: { scope: global, sustained: { rate: 1, window: hour }, burst: { capacity: 10000 } } }
+routes: [{ match: POST /api/generate, cost: 4000 }]
+";
+    let work = async |toll: Toll| toll.settle(1200).await.map_or("", |()| "settled");
+    let api = Router::new().route("/generate", post(work));
+    let address = serve(Router::new().nest("/api", api.layer(layer(config)))).await;
+    for left in ["6000", "4800", "3600"] {
+        let answer = call(address, ONE, ("POST", "/api/generate"), &[]).await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("x-ratelimit-remaining"), Some(left));
+    }
 }

@@ -131,3 +131,21 @@ async fn without_addresses_all_share_a_bucket_if_that_is_wanted() {
     fs::remove_file(socket).unwrap();
     assert_eq!(seen, [Code::Ok, Code::Ok, Code::ResourceExhausted]);
 }
+
+#[tokio::test]
+async fn a_method_is_a_route() {
+    let config = "
+limits: { all: { scope: global, sustained: { rate: 1 }, burst: { capacity: 7 } } }
+routes:
+  - { match: POST /grpc.health.v1.Health/Check, cost: 5 }
+  - { match: /grpc.health.v1.Health/Watch, deny: true }
+";
+    let address = serve(layer(config)).await;
+    let channel = endpoint(address, ONE).connect().await.unwrap();
+    let mut client = HealthClient::new(channel);
+    let answer = client.check(HealthCheckRequest::default()).await.unwrap();
+    let left = answer.metadata().get("x-ratelimit-remaining").unwrap();
+    assert_eq!(left, "2");
+    let refused = client.watch(HealthCheckRequest::default()).await;
+    assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
+}
