@@ -15,6 +15,9 @@ pub struct Facts<'a> {
     pub client: Option<&'a str>,
     /// The API key itself. It is looked up by its hash and never kept.
     pub api_key: Option<&'a str>,
+    /// Whether the caller is authenticated though neither a user, a client nor an API key says so: it is
+    /// not anonymous then. A tenant alone does not tell that.
+    pub is_authenticated: bool,
     /// The caller's address. Without one, limits on `ip` alone do not concern the request, unless
     /// [`ip_is_unknown`](Self::ip_is_unknown) is set.
     pub ip: Option<IpAddr>,
@@ -44,6 +47,7 @@ impl Default for Facts<'_> {
             user: None,
             client: None,
             api_key: None,
+            is_authenticated: false,
             ip: None,
             ip_is_unknown: false,
             ip_is_proxy: false,

@@ -152,6 +152,7 @@ impl Policy {
             )
             .ok_or(Rejection::KeyMismatch("client"))?,
             api_key: hash,
+            is_authenticated: facts.is_authenticated,
             ip: facts.ip.map(|ip| CallerIp::new(ip, self.rules.ipv6_prefix)),
         };
         if self.rules.identity.anonymous == Anonymous::Reject && caller.is_anonymous() {
@@ -355,7 +356,8 @@ impl<'p, 'f> Request<'p, 'f> {
         Some(&upstream.name)
     }
 
-    /// Whether nothing proves who calls: no API key, no user, no client.
+    /// Whether nothing proves who calls: no API key, no user, no client, nor
+    /// [`Facts::is_authenticated`](crate::Facts::is_authenticated).
     pub fn is_anonymous(&self) -> bool {
         self.caller.is_anonymous()
     }

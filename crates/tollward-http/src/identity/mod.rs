@@ -130,19 +130,7 @@ pub fn identify<'r>(
     now: u64,
 ) -> Result<Identified<'r>, AuthFailure> {
     let (peer, headers) = (peer.into(), &head.headers);
-    let relays = peer.is_some_and(|peer| peer.relays);
-    if relays && asks_for_another_method(head) {
-        return Err(AuthFailure::MethodOverride);
-    }
-    let mut identified = Identified {
-        address: peer.map(|peer| client_address(options, peer, headers)),
-        api_key: None,
-        user: None,
-        client: None,
-        method: head.method.as_str(),
-        path: head.uri.path(),
-        path_is_kept: relays,
-    };
+    let mut identified = locate(options, peer, head)?;
     let key_is_bearer = options.api_key.header == AUTHORIZATION;
     if !key_is_bearer {
         identified.api_key = api_key(&options.api_key.header, headers)?.map(Cow::Borrowed);
@@ -154,6 +142,29 @@ pub fn identify<'r>(
         identified.believe(options, headers)?;
     }
     Ok(identified)
+}
+
+/// Tells where a request comes from and what for, and reads no credentials: for doors that know by other
+/// means who calls. Apart from that it is [`identify`].
+pub fn locate<'r>(
+    options: &IdentityOptions,
+    peer: impl Into<Option<Peer>>,
+    head: &'r Parts,
+) -> Result<Identified<'r>, AuthFailure> {
+    let peer = peer.into();
+    let relays = peer.is_some_and(|peer| peer.relays);
+    if relays && asks_for_another_method(head) {
+        return Err(AuthFailure::MethodOverride);
+    }
+    Ok(Identified {
+        address: peer.map(|peer| client_address(options, peer, &head.headers)),
+        api_key: None,
+        user: None,
+        client: None,
+        method: head.method.as_str(),
+        path: head.uri.path(),
+        path_is_kept: relays,
+    })
 }
 
 /// Whether a header overrides the method with another, to servers that obey it.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tollward_http::{Proofs, client_ip, identify};
+use tollward_http::{Proofs, client_ip, identify, locate};
 use tollward_policy::IdentityOptions;
 use tollward_policy::config::ForwardingHeader;
 
@@ -273,4 +273,24 @@ fn without_a_peer_the_address_is_unknown() {
         (facts.ip, facts.ip_is_unknown),
         ("192.0.2.1".parse().ok(), false)
     );
+}
+
+/// Whoever knows the caller by other means asks only for the address: credentials are not even looked at.
+#[test]
+fn locating_reads_no_credentials() {
+    let text = "identity: { ip: { trusted_proxies: [10.0.0.0/8] }, user: { header: x-user } }";
+    let policy = policy(text);
+    let head = head(&[
+        ("x-forwarded-for", b"192.0.2.1"),
+        ("x-user", b"mallory"),
+        ("x-api-key", b"\xff"),
+    ]);
+    let located = locate(policy.identity(), peer("10.0.0.1"), &head).unwrap();
+    let facts = located.facts();
+    assert_eq!(facts.ip, "192.0.2.1".parse().ok());
+    assert_eq!(
+        (facts.user, facts.client, facts.api_key),
+        (None, None, None)
+    );
+    assert_eq!((facts.method, facts.path), (Some("GET"), Some("/a")));
 }

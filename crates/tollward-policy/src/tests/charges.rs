@@ -12,6 +12,7 @@ const PATH: Facts<'static> = Facts {
     user: None,
     client: None,
     api_key: None,
+    is_authenticated: false,
     ip: None,
     ip_is_unknown: false,
     ip_is_proxy: false,

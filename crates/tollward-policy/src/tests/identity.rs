@@ -290,6 +290,31 @@ allow: [{ cidr: 10.0.0.0/8, reason: office }, { user: root, reason: operator }]
     );
 }
 
+/// A tenant alone does not prove who calls; a door that has authenticated the caller says so.
+#[test]
+fn an_authenticated_caller_is_not_anonymous() {
+    let policy = policy(
+        "
+identity: { anonymous: reject }
+limits:
+  known: { scope: tenant, when: authenticated, sustained: { rate: 1 } }
+  strangers: { scope: tenant, when: anonymous, sustained: { rate: 1 } }
+",
+    );
+    let claimed = Facts {
+        tenant: Some("t"),
+        ..Facts::default()
+    };
+    let proven = Facts {
+        is_authenticated: true,
+        ..claimed
+    };
+    assert_eq!(policy.request(&claimed).unwrap_err(), Rejection::Anonymous);
+    assert!(!policy.request(&proven).unwrap().is_anonymous());
+    let expected = ["limit:known limit:known|tenant=t 1"];
+    assert_eq!(charged(&policy, &proven), expected);
+}
+
 #[test]
 fn wrong_keys_are_charged_to_the_address() {
     for text in [
