@@ -10,8 +10,7 @@ use http_body_util::Full;
 use tollward_core::Key;
 use tollward_engine::{Action, Active, Decision, Engine, LimitStatus, Mode, Reason, Receipt};
 use tollward_http::{
-    LimitHeaders, Peer, Problem, Proofs, challenge, client_ip, identify, problem_response,
-    refusal_response, rejected,
+    LimitHeaders, Peer, Problem, Proofs, Told, challenge, client_ip, identify, locate, rejected,
 };
 use tollward_policy::{
     Anonymous, Charges, Facts, Policy, Rejection, Request, Strategy, Treatment, Upstream,
@@ -175,7 +174,7 @@ impl Gate {
         if peer.is_none()
             && let Some(problem) = self.hooks.without_address()
         {
-            return Err(problem_response(&problem, head));
+            return Err(self.hooks.refuse_undecided(&problem, head, |_| ()));
         }
         // What few requests need is boxed: all of them are moved about as large as they may get.
         let passage = if self.finishes {
@@ -205,16 +204,38 @@ impl Gate {
         let (policy, identity) = (active.policy(), active.policy().identity());
         // Only tokens have a time, and a clock is not read for nothing.
         let now = identity.jwt.as_ref().map_or(0, |_| self.unix_secs());
-        let identified = identify(identity, &self.proofs, policy, peer, head, now);
-        // Who only asks serves the path as it came.
-        let facts = identified.as_ref().map(|identified| Facts {
-            path: Some(frameworks::path(head)),
-            path_is_kept: !self.routed,
-            ..identified.facts()
+        let said = self.hooks.identity(head);
+        let identified = match &said {
+            Some(said) if said.is_proven() => locate(identity, peer, head),
+            _ => identify(identity, &self.proofs, policy, peer, head, now),
+        };
+        // What is passed on is limited by the path that is passed on. Who only asks serves the path as it
+        // came, maybe in a nested router.
+        let path = match self.routed {
+            true => head.uri.path(),
+            false => frameworks::path(head),
+        };
+        let facts = identified.as_ref().map(|identified| {
+            let mut facts = Facts {
+                path: Some(path),
+                path_is_kept: !self.routed,
+                cost: self.hooks.cost(head),
+                ..identified.facts()
+            };
+            if let Some(said) = &said {
+                said.add_to(&mut facts);
+            }
+            facts
         });
-        let known = match &facts {
-            Ok(facts) => self.known(policy, facts, head),
-            Err(failure) => Err(Unproven {
+        let without_plan = said.as_deref();
+        let without_plan = without_plan.and_then(|said| self.hooks.without_plan(policy, said));
+        let known = match (&facts, without_plan) {
+            (Ok(facts), None) => self.known(policy, facts, head),
+            (Ok(_), Some(problem)) => Err(Unproven {
+                is_guess: false,
+                problem,
+            }),
+            (Err(failure), _) => Err(Unproven {
                 is_guess: failure.is_guess(),
                 problem: failure.problem(),
             }),
@@ -233,7 +254,8 @@ impl Gate {
             timed(engine.clock().now().micros_since(decision.now));
         }
         if !decision.allowed && !self.overlooks(&decision) {
-            return Err(refusal_response(&decision, policy.response(), head));
+            let told = Told::new(&decision, policy.response());
+            return Err(self.hooks.refuse(&told, head));
         }
         Ok(self.passage(&active, known, &decision, charges.as_ref()))
     }
@@ -301,14 +323,15 @@ impl Gate {
             let ip = peer.map(|peer| client_ip(policy.identity(), peer, &head.headers));
             let decision = self.engine.wrong_key(active, ip).await;
             if !decision.allowed {
-                return refusal_response(&decision, policy.response(), head);
+                let told = Told::new(&decision, policy.response());
+                return self.hooks.refuse(&told, head);
             }
         }
-        let mut response = problem_response(&problem, head);
-        if problem.status == StatusCode::UNAUTHORIZED {
-            challenge(policy.identity(), response.headers_mut());
-        }
-        response
+        self.hooks.refuse_undecided(&problem, head, |response| {
+            if problem.status == StatusCode::UNAUTHORIZED {
+                challenge(policy.identity(), response.headers_mut());
+            }
+        })
     }
 
     /// Whether a refusal is only counted: in shadow, if it is one for want of tokens.

@@ -1,12 +1,14 @@
 use std::net::SocketAddr;
 
 use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
 use axum::routing::{get, post};
 use tokio::net::{TcpListener, TcpSocket};
 use tollward_testkit::http::{Connection, Response};
-use tollward_tower::{Address, Toll};
+use tollward_tower::{Address, Identity, Toll};
 
-use crate::{ONE, OTHER, PER_IP, assert_told_once, layer, log};
+use crate::{ONE, OTHER, OWN, PER_IP, assert_told_once, layer, log};
 
 /// Serves a router on a free port, with the addresses of callers.
 async fn serve(app: Router) -> SocketAddr {
@@ -141,4 +143,119 @@ routes: [{ match: POST /api/generate, cost: 4000 }]
         assert_eq!(answer.status, 200);
         assert_eq!(answer.header("x-ratelimit-remaining"), Some(left));
     }
+}
+
+/// An authentication of the service's own: it knows its sessions.
+async fn authenticate(mut request: Request, next: Next) -> axum::response::Response {
+    let session = request.headers().get("x-session").map(|it| it.as_bytes());
+    let identity = match session {
+        Some(b"session-of-alice") => Identity::new().user("alice").plan("pro"),
+        Some(b"session-of-bob") => Identity::new().user("bob").plan("free"),
+        Some(b"session-of-acme") => Identity::new().tenant("acme"),
+        Some(b"session-of-carol") => Identity::new().user("carol").plan("gold"),
+        _ => Identity::new(),
+    };
+    request.extensions_mut().insert(identity);
+    next.run(request).await
+}
+
+#[tokio::test]
+async fn an_outer_layer_says_who_calls() {
+    let who = async |toll: Toll| format!("{:?} {:?} {:?}", toll.tenant(), toll.user(), toll.plan());
+    let app = Router::new().route("/", get(who));
+    let app = app.layer(layer(OWN)).layer(from_fn(authenticate));
+    let address = serve(app).await;
+    let call = async |headers| {
+        let answer = call(address, ONE, ("GET", "/"), headers).await;
+        (answer.status, String::from_utf8(answer.body).unwrap())
+    };
+    let alice = &[
+        ("x-session", "session-of-alice"),
+        ("x-api-key", "a key of the service's own"),
+    ];
+    let said = "None Some(\"alice\") Some(\"pro\")".to_owned();
+    assert_eq!(call(alice).await, (200, said.clone()));
+    assert_eq!(call(alice).await, (200, said));
+    assert_eq!(call(alice).await.0, 429);
+    // The same address, and others: each has a bucket of its own.
+    let bob = &[("x-session", "session-of-bob")];
+    let said = "None Some(\"bob\") Some(\"free\")".to_owned();
+    assert_eq!(call(bob).await, (200, said));
+    assert_eq!(call(bob).await.0, 429);
+    let acme = &[("x-session", "session-of-acme")];
+    let said = "Some(\"acme\") None Some(\"free\")".to_owned();
+    assert_eq!(call(acme).await, (200, said));
+    // Whoever is not authenticated has to show credentials, and these are checked.
+    let (status, body) = call(&[]).await;
+    assert_eq!(status, 401, "{body}");
+    assert!(body.contains("anonymous"), "{body}");
+    let (status, body) = call(&[("x-api-key", "a guess")]).await;
+    assert_eq!(status, 401, "{body}");
+    assert!(body.contains("unknown_key"), "{body}");
+    // A plan that is none is the service's mistake.
+    let (status, body) = call(&[("x-session", "session-of-carol")]).await;
+    assert_eq!(status, 500, "{body}");
+    assert!(body.contains("misconfigured"), "{body}");
+}
+
+#[tokio::test]
+async fn functions_say_who_calls_and_what_it_costs() {
+    let header = |head: &http::request::Parts, name| {
+        let value = head.headers.get(name)?.to_str().ok()?;
+        Some(value.to_owned())
+    };
+    let layer = layer("limits: { per-user: { scope: user, sustained: { rate: 10 } } }")
+        .identify(move |head| {
+            header(head, "x-user").map_or(Identity::new(), |user| Identity::new().user(user))
+        })
+        .cost(move |head| {
+            header(head, "x-tokens")
+                .and_then(|it| it.parse().ok())
+                .unwrap_or(1)
+        });
+    let app = Router::new().route("/", get(async |toll: Toll| format!("{:?}", toll.cost())));
+    let address = serve(app.layer(layer)).await;
+    let left = async |headers| {
+        let answer = call(address, ONE, ("GET", "/"), headers).await;
+        let left = answer.header("x-ratelimit-remaining");
+        left.unwrap().parse::<u32>().unwrap()
+    };
+    assert_eq!(left(&[("x-user", "alice"), ("x-tokens", "6")]).await, 4);
+    assert_eq!(left(&[("x-user", "bob"), ("x-tokens", "2")]).await, 8);
+    assert_eq!(left(&[("x-user", "alice")]).await, 3);
+    assert_eq!(left(&[]).await, 9);
+}
+
+#[tokio::test]
+async fn a_function_says_what_refusals_look_like() {
+    let layer = layer(&format!(
+        "{PER_IP}\nroutes: [{{ match: /closed, deny: true }}]"
+    ));
+    let layer = layer.on_refusal(|refusal, request| {
+        if refusal.reason == Some("denied") {
+            return None;
+        }
+        let wait = refusal.retry_after?.as_secs();
+        let (path, limit) = (request.uri.path(), refusal.limit?);
+        let response = http::Response::builder().status(420);
+        let response = response.header("content-type", "text/plain");
+        response
+            .body(format!("{path}: {limit}, wait {wait} s"))
+            .ok()
+    });
+    let app = Router::new().route("/", get(async || "served"));
+    let app = app.route("/closed", get(async || "served"));
+    let address = serve(app.layer(layer)).await;
+    assert_eq!(statuses(address, &[ONE, ONE, ONE]).await, [200, 200, 420]);
+    let refused = call(address, ONE, ("GET", "/"), &[]).await;
+    assert_eq!(refused.body, b"/: limit:per-ip, wait 1 s");
+    assert_eq!(refused.header("content-type"), Some("text/plain"));
+    // What the function did not set is what it would have been.
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(refused.header("x-ratelimit-remaining"), Some("0"));
+    assert_eq!(refused.header("cache-control"), Some("no-store"));
+    let denied = call(address, OTHER, ("GET", "/closed"), &[]).await;
+    assert_eq!(denied.status, 403);
+    let problem = Some("application/problem+json");
+    assert_eq!(denied.header("content-type"), problem);
 }

@@ -2,16 +2,19 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
 use futures_util::stream;
 use tollward_testkit::certificates::Certificates;
-use tollward_tower::{Address, RateLimitLayer};
+use tollward_tower::{Address, RateLimitLayer, Toll};
+use tonic::service::{InterceptorLayer, Routes};
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Server, ServerTlsConfig};
 use tonic::{Code, Response, Status};
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use crate::{ONE, OTHER, PER_IP, assert_told_once, layer, log};
+use crate::{ONE, OTHER, OWN, PER_IP, assert_told_once, layer, log};
 
 type Answer = Result<Response<HealthCheckResponse>, Status>;
 
@@ -148,4 +151,108 @@ routes:
     assert_eq!(left, "2");
     let refused = client.watch(HealthCheckRequest::default()).await;
     assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
+}
+
+/// A handler that finds out what a call costs.
+async fn settling(request: Request, next: Next) -> axum::response::Response {
+    let toll = request.extensions().get::<Toll>().unwrap().clone();
+    let response = next.run(request).await;
+    toll.settle(1200).await.unwrap();
+    response
+}
+
+#[tokio::test]
+async fn a_settled_cost_is_not_multiplied_by_the_route() {
+    let config = "
+limits: { tokens: { scope: global, sustained: { rate: 1, window: hour }, burst: { capacity: 10000 } } }
+routes: [{ match: /grpc.health.v1.Health/Check, cost: 4000 }]
+";
+    let (_, health) = tonic_health::server::health_reporter();
+    let routes = Routes::new(health).into_axum_router();
+    let routes = Routes::from(routes.layer(from_fn(settling)));
+    let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = incoming.local_addr().unwrap();
+    let mut server = Server::builder().layer(layer(config));
+    tokio::spawn(server.add_routes(routes).serve_with_incoming(incoming));
+    for left in ["6000", "4800", "3600"] {
+        let answer = check(endpoint(address, ONE)).await.unwrap();
+        assert_eq!(
+            answer.metadata().get("x-ratelimit-remaining").unwrap(),
+            left
+        );
+    }
+}
+
+/// A call with these metadata.
+async fn check_with(address: SocketAddr, metadata: &[(&'static str, &str)]) -> Answer {
+    let channel = endpoint(address, ONE).connect().await.unwrap();
+    let mut request = tonic::Request::new(HealthCheckRequest::default());
+    for (name, value) in metadata {
+        request.metadata_mut().insert(*name, value.parse().unwrap());
+    }
+    HealthClient::new(channel).check(request).await
+}
+
+#[tokio::test]
+async fn an_interceptor_says_who_calls() {
+    fn authenticate(mut request: tonic::Request<()>) -> Result<tonic::Request<()>, Status> {
+        let session = request.metadata().get("x-session").cloned();
+        if let Some(session) = session {
+            let user = session.to_str().unwrap_or_default().to_owned();
+            let identity = tollward_tower::Identity::new().user(user).plan("free");
+            request.extensions_mut().insert(identity);
+        }
+        Ok(request)
+    }
+    let (_, health) = tonic_health::server::health_reporter();
+    let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = incoming.local_addr().unwrap();
+    let outer = InterceptorLayer::new(authenticate);
+    let mut server = Server::builder().layer(outer).layer(layer(OWN));
+    tokio::spawn(server.add_service(health).serve_with_incoming(incoming));
+    let call = async |metadata| {
+        let answer = check_with(address, metadata).await;
+        answer.map_or_else(|status| status.code(), |_| Code::Ok)
+    };
+    let alice = &[("x-session", "alice"), ("x-api-key", "of the service")][..];
+    assert_eq!(call(alice).await, Code::Ok);
+    assert_eq!(call(alice).await, Code::ResourceExhausted);
+    assert_eq!(call(&[("x-session", "bob")]).await, Code::Ok);
+    assert_eq!(call(&[]).await, Code::Unauthenticated);
+    assert_eq!(call(&[("x-api-key", "guess")]).await, Code::Unauthenticated);
+}
+
+#[tokio::test]
+async fn functions_say_who_calls_what_it_costs_and_how_it_is_refused() {
+    let text = |head: &http::request::Parts, name| {
+        let value = head.headers.get(name)?.to_str().ok()?;
+        Some(value.to_owned())
+    };
+    let layer = layer("limits: { per-user: { scope: user, sustained: { rate: 10 } } }")
+        .identify(move |head| {
+            tollward_tower::Identity::new().user(text(head, "x-user").unwrap_or_default())
+        })
+        .cost(move |head| {
+            text(head, "x-tokens")
+                .and_then(|it| it.parse().ok())
+                .unwrap_or(1)
+        })
+        .on_refusal(|refusal, _| {
+            assert!(refusal.is_grpc && refusal.status == 429);
+            let response = http::Response::builder().header("content-type", "application/grpc");
+            let response = response.header("grpc-status", "14");
+            response.header("grpc-message", "busy").body("").ok()
+        });
+    let address = serve(layer).await;
+    let alice = [("x-user", "alice"), ("x-tokens", "6")];
+    let answer = check_with(address, &alice).await.unwrap();
+    assert_eq!(answer.metadata().get("x-ratelimit-remaining").unwrap(), "4");
+    let answer = check_with(address, &[("x-user", "bob")]).await.unwrap();
+    assert_eq!(answer.metadata().get("x-ratelimit-remaining").unwrap(), "9");
+    let refused = check_with(address, &alice).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), refused.message()),
+        (Code::Unavailable, "busy")
+    );
+    assert_eq!(refused.metadata().get("retry-after").unwrap(), "1");
 }

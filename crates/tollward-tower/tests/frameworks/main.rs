@@ -19,6 +19,15 @@ use tollward_tower::RateLimitLayer;
 const PER_IP: &str =
     "limits: { per-ip: { scope: ip, sustained: { rate: 1 }, burst: { capacity: 2 } } }";
 
+/// For callers that the service authenticates itself: plans for those who are, and nothing for others.
+const OWN: &str = "
+plans:
+  free: { rate_limit: { scope: user, sustained: { rate: 1 } } }
+  pro: { rate_limit: { scope: user, sustained: { rate: 2 } } }
+identity: { anonymous: reject }
+tenants: { acme: { plan: free } }
+";
+
 /// Two addresses of this machine.
 const ONE: [u8; 4] = [127, 0, 0, 1];
 const OTHER: [u8; 4] = [127, 0, 0, 2];
