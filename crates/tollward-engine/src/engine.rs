@@ -202,8 +202,13 @@ impl Engine {
     }
 
     /// Counts a wrong key against an address, and decides whether it may go on guessing. Nobody else's
-    /// bucket is touched.
-    pub async fn wrong_key<'p>(&self, active: &'p Active, ip: IpAddr) -> Decision<'p> {
+    /// bucket is touched, but unknown addresses share one.
+    pub async fn wrong_key<'p>(
+        &self,
+        active: &'p Active,
+        ip: impl Into<Option<IpAddr>>,
+    ) -> Decision<'p> {
+        let ip = ip.into();
         let now = self.clock.now();
         let charges = active.policy.wrong_key_charges(ip);
         let decision = self.charge(active, &charges, Mode::Charge, now).await;

@@ -12,6 +12,7 @@ pub trait Observer: Send + Sync {
     /// A request was decided about and charged. What is only looked at is not told.
     fn decided(&self, request: &Request<'_, '_>, decision: &Decision<'_>);
 
-    /// An address has tried a wrong API key, and this was decided about its next try.
-    fn guessed(&self, policy: &Policy, ip: IpAddr, decision: &Decision<'_>);
+    /// An address has tried a wrong API key, and this was decided about its next try. None is an address
+    /// that nobody could tell.
+    fn guessed(&self, policy: &Policy, ip: Option<IpAddr>, decision: &Decision<'_>);
 }

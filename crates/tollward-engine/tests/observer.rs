@@ -20,7 +20,7 @@ impl Observer for Told {
         self.0.lock().unwrap().push((user, decision.action));
     }
 
-    fn guessed(&self, policy: &Policy, ip: IpAddr, decision: &Decision<'_>) {
+    fn guessed(&self, policy: &Policy, ip: Option<IpAddr>, decision: &Decision<'_>) {
         let who = policy.address_identifier(ip).to_string();
         self.0.lock().unwrap().push((who, decision.action));
     }
@@ -48,12 +48,14 @@ fn it_is_told_of_what_is_charged_and_not_of_what_is_looked_at() {
         at_once(engine.check(&active, &facts, mode)).unwrap();
         assert!(at_once(engine.check(&active, &unknown, mode)).is_err());
     }
-    let address = "192.0.2.7".parse().unwrap();
+    let address: IpAddr = "192.0.2.7".parse().unwrap();
     at_once(engine.wrong_key(&active, address));
+    at_once(engine.wrong_key(&active, None));
     let expected = [
         ("a", Action::Allow),
         ("a", Action::Deny),
         ("ip:192.0.2.7", Action::Allow),
+        ("unknown", Action::Allow),
     ];
     let expected = expected.map(|(who, action)| (who.to_owned(), action));
     assert_eq!(*told.0.lock().unwrap(), expected);

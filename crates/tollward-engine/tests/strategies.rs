@@ -53,10 +53,20 @@ impl Scene {
     }
 
     fn decide<T>(&self, cost: u32, look: impl FnOnce(&Decided<'_, '_>) -> T) -> T {
+        self.decide_at(None, cost, look)
+    }
+
+    fn decide_at<T>(
+        &self,
+        path: Option<&str>,
+        cost: u32,
+        look: impl FnOnce(&Decided<'_, '_>) -> T,
+    ) -> T {
         let active = self.engine.active();
         let facts = Facts {
             tenant: Some("acme"),
             cost,
+            path,
             ..Facts::default()
         };
         let request = active.policy().request(&facts).unwrap();
@@ -236,7 +246,7 @@ fn a_cost_that_turns_out_otherwise_is_charged_or_given_back() {
     let active = scene.engine.active();
     let mut receipt = scene.decide(10, |decided| decided.receipt().unwrap());
     let remaining = || scene.ask(0).remaining.unwrap();
-    let mut settle = |cost: u32| {
+    let mut settle = |cost: u64| {
         let change = receipt.change_to(cost);
         at_once(scene.engine.settle(&active, &change)).unwrap();
     };
@@ -265,6 +275,58 @@ fn a_request_that_asked_for_nothing_can_be_charged_afterwards() {
     let mut receipt = scene.decide(0, |decided| decided.receipt().unwrap());
     at_once(scene.engine.settle(&active, &receipt.change_to(5))).unwrap();
     assert_eq!(scene.ask(0).remaining, Some(90));
+}
+
+/// The settled cost is absolute: the route's cost was a first estimate and does not multiply it.
+#[test]
+fn a_settled_cost_is_not_multiplied_by_the_route() {
+    let config = "
+limits:
+  tokens: { scope: global, sustained: { rate: 1, window: hour }, burst: { capacity: 10000 } }
+  double: { scope: global, sustained: { rate: 1, window: hour }, burst: { capacity: 10000 }, cost: 2 }
+routes: [{ match: /generate, cost: 4000 }, { match: /free, cost: 0 }]
+";
+    let scene = Scene::new(config);
+    let active = scene.engine.active();
+    let left = || scene.decide(0, |decided| decided.left());
+    let pay = |path| scene.decide_at(Some(path), 1, |decided| decided.receipt().unwrap());
+    let settle = |receipt: &mut Receipt, tokens| {
+        at_once(scene.engine.settle(&active, &receipt.change_to(tokens))).unwrap();
+        assert_eq!(receipt.tokens(), tokens);
+    };
+    let mut receipt = pay("/generate");
+    assert_eq!((receipt.tokens(), left()), (4000, vec![6000, 2000]));
+    settle(&mut receipt, 1200);
+    assert_eq!(left(), [8800, 7600]);
+    settle(&mut receipt, 4500);
+    assert_eq!(left(), [5500, 1000]);
+    settle(&mut receipt, 0);
+    assert_eq!(left(), [10_000, 10_000]);
+    // A route that costs nothing at first can cost something in the end.
+    let mut receipt = pay("/free");
+    assert_eq!((receipt.tokens(), left()), (0, vec![10_000, 10_000]));
+    settle(&mut receipt, 7);
+    assert_eq!(left(), [9993, 9986]);
+    settle(&mut receipt, 0);
+    assert_eq!(left(), [10_000, 10_000]);
+}
+
+/// Costs beyond what a bucket can hold are capped, and the cap is given back once, not twice.
+#[test]
+fn a_settled_cost_beyond_all_bounds_is_given_back_as_it_was_charged() {
+    let config = "limits: { l: { scope: global, sustained: { rate: 1, window: hour }, burst: { capacity: 100 }, cost: 1000 } }";
+    let scene = Scene::new(config);
+    let active = scene.engine.active();
+    let mut receipt = scene.decide(0, |decided| decided.receipt().unwrap());
+    let mut settle = |tokens| {
+        at_once(scene.engine.settle(&active, &receipt.change_to(tokens))).unwrap();
+        scene.ask(0).remaining
+    };
+    assert_eq!(settle(u64::MAX), Some(0));
+    // Still more than any bucket holds, so still all of the debt.
+    assert_eq!(settle(u64::from(u32::MAX)), Some(0));
+    assert_eq!(settle(1), Some(0));
+    assert_eq!(settle(0), Some(100));
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl Told<'_, '_> {
     }
 
     /// The refusal as a problem.
-    pub(crate) fn problem(&self) -> Problem {
+    pub fn problem(&self) -> Problem {
         problem(self)
     }
 }

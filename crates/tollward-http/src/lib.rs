@@ -25,7 +25,7 @@ pub use calendar::iso_ms;
 pub use headers::write_headers;
 pub use identity::{
     AuthFailure, Identified, JwksFault, MAX_JWKS_BYTES, Peer, Proofs, TokenFault, client_ip,
-    identify,
+    identify, locate,
 };
 pub use limit_headers::LimitHeaders;
 pub use outgoing::{add_forwarded, identity_headers, strip, strip_trailers};

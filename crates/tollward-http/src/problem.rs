@@ -31,6 +31,11 @@ impl Problem {
         self
     }
 
+    /// Its member `reason`: a word for programs.
+    pub fn reason(&self) -> Option<&str> {
+        self.members.get("reason")?.as_str()
+    }
+
     /// The members, as JSON.
     pub fn to_json(&self) -> Value {
         let mut problem = json!({

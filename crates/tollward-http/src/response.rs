@@ -59,17 +59,23 @@ pub fn refusal_response(
     options: &ResponseOptions,
     asker: impl Into<Asker>,
 ) -> Response<Full<Bytes>> {
-    let told = Told::new(decision, options);
-    let asker = asker.into();
-    let mut response = match asker.grpc {
-        Some(media_type) => grpc(media_type, &told.problem()),
-        None => {
-            let (media_type, body) = told.refusal();
-            plain(status(decision), media_type, &body, asker)
-        }
-    };
-    told.write_headers(response.headers_mut());
-    response
+    Told::new(decision, options).response(asker)
+}
+
+impl Told<'_, '_> {
+    /// The whole answer to a client that is refused: status, headers, body.
+    pub fn response(&self, asker: impl Into<Asker>) -> Response<Full<Bytes>> {
+        let asker = asker.into();
+        let mut response = match asker.grpc {
+            Some(media_type) => grpc(media_type, &self.problem()),
+            None => {
+                let (media_type, body) = self.refusal();
+                plain(status(self.decision), media_type, &body, asker)
+            }
+        };
+        self.write_headers(response.headers_mut());
+        response
+    }
 }
 
 /// The whole answer to a client for whom something went wrong.

@@ -39,8 +39,8 @@ struct Items {
     /// On the stack for as many as most requests have; more would only be moved about.
     list: SmallVec<[Item; 4]>,
     bytes: ScopeBytes,
-    /// The cost that was asked for.
-    asked: u32,
+    /// The tokens that the request costs before any limit multiplies them.
+    tokens: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ struct Item {
     /// What is charged: the plain limit, or a larger one for those who may wait.
     limit: Limit,
     cost: u64,
-    /// The cost, had 1 been asked for.
+    /// What this limit charges for one token of the request.
     unit: u64,
     shadow: bool,
     scope: (usize, usize),
@@ -72,14 +72,14 @@ impl Item {
 }
 
 impl<'p> Charges<'p> {
-    pub(crate) fn new(policy: &'p Policy, asked: u32) -> Self {
-        Self::of(policy, asked, None, None)
+    pub(crate) fn new(policy: &'p Policy, tokens: u64) -> Self {
+        Self::of(policy, tokens, None, None)
     }
 
     /// Charges of a caller of this tenant, with this boost.
     pub(crate) fn of(
         policy: &'p Policy,
-        asked: u32,
+        tokens: u64,
         tenant: Option<&'p Arc<Tenant>>,
         boost: Option<&'p Boosted>,
     ) -> Self {
@@ -92,7 +92,7 @@ impl<'p> Charges<'p> {
             owned: Items {
                 list: SmallVec::new(),
                 bytes: ScopeBytes::new(),
-                asked,
+                tokens,
             },
         }
     }
@@ -105,7 +105,7 @@ impl<'p> Charges<'p> {
             (Some(last), Some(item)) if last.scope == limit.scope => item.scope,
             _ => self.encode(&limit.scope, request),
         };
-        self.add(id, limit, scope, request);
+        self.add(id, limit, scope);
     }
 
     /// Adds the charges by the limits of the caller's tenant, then those above it that bind it.
@@ -119,21 +119,14 @@ impl<'p> Charges<'p> {
                 let owner = limit.owner().as_bytes();
                 scope::push_value(Identity::Tenant, owner, &mut self.owned.bytes);
                 let scope = (start, self.owned.bytes.len());
-                self.add(self.rules.len() + level, limit, scope, request);
+                self.add(self.rules.len() + level, limit, scope);
             }
         }
     }
 
-    fn add(
-        &mut self,
-        id: LimitId,
-        limit: &'p PolicyLimit,
-        scope: (usize, usize),
-        request: &Request<'p, '_>,
-    ) {
-        let by_route = request.route.map_or(1, |route| route.cost);
-        let unit = u64::from(by_route) * u64::from(limit.cost);
-        let cost = unit.saturating_mul(self.owned.asked.into());
+    fn add(&mut self, id: LimitId, limit: &'p PolicyLimit, scope: (usize, usize)) {
+        let unit = u64::from(limit.cost);
+        let cost = unit.saturating_mul(self.owned.tokens);
         let enforced = self.enforced;
         self.limits.push(limit);
         self.owned.list.push(Item {
@@ -183,9 +176,10 @@ impl<'p> Charges<'p> {
         items.map(|(item, limit)| (item.id, *limit, item.charge(limit, &self.owned.bytes)))
     }
 
-    /// The cost that was asked for, before any route or limit multiplies it.
-    pub fn asked(&self) -> u32 {
-        self.owned.asked
+    /// The tokens that the request costs: the cost asked for times the route's, before a limit's own
+    /// `cost` multiplies them.
+    pub fn tokens(&self) -> u64 {
+        self.owned.tokens
     }
 
     /// The same, without the borrow.
@@ -199,8 +193,8 @@ impl<'p> Charges<'p> {
 }
 
 impl OwnedCharges {
-    /// As [`Charges::iter`], but each with the cost that it would have, had 1 been asked for. `policy` is the
-    /// one that they were made with.
+    /// As [`Charges::iter`], but each with what its limit charges for one token of the request, which is the
+    /// limit's own `cost`. `policy` is the one that they were made with.
     pub fn units<'a>(
         &'a self,
         policy: &'a Policy,
@@ -223,15 +217,16 @@ impl OwnedCharges {
 impl Policy {
     /// What a wrong API key costs the address that it came from, by the limit `wrong_keys`.
     ///
-    /// It holds whatever the file says of enforcement: no right key is ever kept out by it.
-    pub fn wrong_key_charges(&self, ip: IpAddr) -> Charges<'_> {
+    /// It holds whatever the file says of enforcement: no right key is ever kept out by it. Unknown
+    /// addresses share one bucket.
+    pub fn wrong_key_charges(&self, ip: impl Into<Option<IpAddr>>) -> Charges<'_> {
         let mut charges = Charges::new(self, 1);
         let rules = &self.rules;
         let Some(limit) = rules.limits.get(rules.wrong_keys) else {
             return charges;
         };
         let caller = Caller {
-            ip: Some(CallerIp::new(ip, rules.ipv6_prefix)),
+            ip: ip.into().map(|ip| CallerIp::new(ip, rules.ipv6_prefix)),
             ..Caller::default()
         };
         let bytes = &mut charges.owned.bytes;

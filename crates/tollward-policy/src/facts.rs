@@ -15,8 +15,15 @@ pub struct Facts<'a> {
     pub client: Option<&'a str>,
     /// The API key itself. It is looked up by its hash and never kept.
     pub api_key: Option<&'a str>,
-    /// The caller's address.
+    /// Whether the caller is authenticated though neither a user, a client nor an API key says so: it is
+    /// not anonymous then. A tenant alone does not tell that.
+    pub is_authenticated: bool,
+    /// The caller's address. Without one, limits on `ip` alone do not concern the request, unless
+    /// [`ip_is_unknown`](Self::ip_is_unknown) is set.
     pub ip: Option<IpAddr>,
+    /// Whether the caller has an address that nobody could tell, so that `ip` is missing. Such callers
+    /// share one bucket of each limit on `ip` alone.
+    pub ip_is_unknown: bool,
     /// Whether that is the socket of a trusted proxy, which did not say for whom it asks. Such an
     /// address is never on the allow-list.
     pub ip_is_proxy: bool,
@@ -40,7 +47,9 @@ impl Default for Facts<'_> {
             user: None,
             client: None,
             api_key: None,
+            is_authenticated: false,
             ip: None,
+            ip_is_unknown: false,
             ip_is_proxy: false,
             method: None,
             path: None,

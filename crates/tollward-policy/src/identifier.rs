@@ -88,15 +88,17 @@ impl<'p> Request<'p, '_> {
 }
 
 impl Policy {
-    /// An address as records name it.
-    pub fn address_identifier(&self, ip: IpAddr) -> Identifier<'static> {
+    /// An address as records name it; `unknown` if there is none.
+    pub fn address_identifier(&self, ip: impl Into<Option<IpAddr>>) -> Identifier<'static> {
+        let prefix = self.rules.ipv6_prefix;
         let caller = Caller {
-            ip: Some(CallerIp::new(ip, self.rules.ipv6_prefix)),
+            ip: ip.into().map(|ip| CallerIp::new(ip, prefix)),
             ..Caller::default()
         };
-        let value = scope::value_of(Identity::Ip, &caller);
+        let identity = scope::identity_of(ScopeWord::Ip, &caller).unwrap_or(Identity::Unknown);
+        let value = scope::value_of(identity, &caller);
         Identifier {
-            identity: Identity::Ip,
+            identity,
             value: Cow::Owned(value.to_vec()),
         }
     }

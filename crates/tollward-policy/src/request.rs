@@ -141,6 +141,7 @@ pub struct Request<'p, 'f> {
     pub(crate) tenant: Option<&'p Arc<Tenant>>,
     pub(crate) boost: Option<&'p Boosted>,
     pub(crate) cost: u32,
+    pub(crate) ip_is_unknown: bool,
     /// What is to be done with it.
     pub treatment: Treatment<'p>,
 }
@@ -213,7 +214,7 @@ impl Policy {
                 ..Caller::default()
             };
             let treatment = Treatment::Denied(Denial::DenyList(reason));
-            return Ok(self.assembled(matched, caller, None, treatment, facts.cost));
+            return Ok(self.assembled(matched, caller, None, treatment, facts));
         }
         let auth = matched.auth();
         let hash = given(facts.api_key).filter(|_| auth != Some(RouteAuth::None));
@@ -244,6 +245,7 @@ impl Policy {
             )
             .ok_or(Rejection::KeyMismatch("client"))?,
             api_key: hash,
+            is_authenticated: facts.is_authenticated,
             ip,
         };
         if caller.is_anonymous() && self.refuses_anonymous(auth) {
@@ -256,7 +258,7 @@ impl Policy {
             let plan = self.plan(given(facts.plan), &known, caller.tenant.is_some());
             return Ok(Request {
                 plan: plan.unwrap_or(None),
-                ..self.assembled(matched, caller, Some(known), treatment, facts.cost)
+                ..self.assembled(matched, caller, Some(known), treatment, facts)
             });
         }
         self.check_tenant(&caller, &known)?;
@@ -264,7 +266,7 @@ impl Policy {
         let treatment = self.treatment(facts, &caller, &known, matched.route);
         Ok(Request {
             plan,
-            ..self.assembled(matched, caller, Some(known), treatment, facts.cost)
+            ..self.assembled(matched, caller, Some(known), treatment, facts)
         })
     }
 
@@ -275,7 +277,7 @@ impl Policy {
         caller: Caller<'f>,
         known: Option<Known<'p>>,
         treatment: Treatment<'p>,
-        cost: u32,
+        facts: &Facts<'f>,
     ) -> Request<'p, 'f> {
         let tenant = known.and_then(|known| known.tenant);
         Request {
@@ -290,7 +292,8 @@ impl Policy {
             key: known.and_then(|known| known.key()),
             // A caller without a tenant, or with an unknown one, is limited as a child of the root.
             tenant: tenant.or_else(|| self.people.stranger()),
-            cost,
+            cost: facts.cost,
+            ip_is_unknown: facts.ip_is_unknown,
         }
     }
 
@@ -298,6 +301,11 @@ impl Policy {
     pub fn denied_address(&self, ip: IpAddr) -> Option<&str> {
         let of_file = self.rules.deny.callers.address(Some(ip));
         of_file.or_else(|| self.people.deny_list().address(Some(ip)))
+    }
+
+    /// Whether a deny-list names any address.
+    pub fn denies_addresses(&self) -> bool {
+        self.rules.deny.callers.has_addresses() || self.people.deny_list().has_addresses()
     }
 
     fn refuses_anonymous(&self, auth: Option<RouteAuth>) -> bool {
@@ -486,7 +494,8 @@ impl<'p, 'f> Request<'p, 'f> {
         Some(&upstream.name)
     }
 
-    /// Whether nothing proves who calls: no API key, no user, no client.
+    /// Whether nothing proves who calls: no API key, no user, no client, nor
+    /// [`Facts::is_authenticated`](crate::Facts::is_authenticated).
     pub fn is_anonymous(&self) -> bool {
         self.caller.is_anonymous()
     }
@@ -514,7 +523,7 @@ impl<'p, 'f> Request<'p, 'f> {
     /// The charges, in the order in which ties between limits are resolved.
     pub fn charges(&self) -> Charges<'p> {
         let (rules, route) = (&self.policy.rules, self.route);
-        let mut charges = Charges::of(self.policy, self.cost, self.tenant, self.boost);
+        let mut charges = Charges::of(self.policy, self.tokens(), self.tenant, self.boost);
         let of_plan = self.plan.map_or(&[][..], |choice| &choice.plan.limits);
         let of_route = route.map_or(&[][..], |route| &route.limits);
         let of_upstream = self.upstream.and_then(|it| rules.upstream_limits.get(it));
@@ -535,6 +544,7 @@ impl<'p, 'f> Request<'p, 'f> {
             When::Anonymous => self.is_anonymous(),
             When::Authenticated => !self.is_anonymous(),
         };
-        when && (self.caller.ip.is_some() || *limit.scope != [ScopeWord::Ip])
+        let has_ip = self.caller.ip.is_some() || self.ip_is_unknown;
+        when && (has_ip || *limit.scope != [ScopeWord::Ip])
     }
 }

@@ -23,13 +23,16 @@ pub(crate) struct Caller<'a> {
     pub(crate) user: Option<&'a str>,
     pub(crate) client: Option<&'a str>,
     pub(crate) api_key: Option<[u8; 32]>,
+    /// It is not anonymous, whatever is missing.
+    pub(crate) is_authenticated: bool,
     pub(crate) ip: Option<CallerIp>,
 }
 
 impl Caller<'_> {
     /// Whether nothing proves who calls.
     pub(crate) fn is_anonymous(&self) -> bool {
-        self.api_key.is_none() && self.user.is_none() && self.client.is_none()
+        let names_nobody = self.api_key.is_none() && self.user.is_none() && self.client.is_none();
+        names_nobody && !self.is_authenticated
     }
 }
 

@@ -1,4 +1,4 @@
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +10,15 @@ use http_body_util::Full;
 use tollward_core::Key;
 use tollward_engine::{Action, Active, Decision, Engine, LimitStatus, Mode, Reason, Receipt};
 use tollward_http::{
-    LimitHeaders, Peer, Problem, Proofs, challenge, client_ip, identify, problem_response,
-    refusal_response, rejected,
+    LimitHeaders, Peer, Problem, Proofs, Told, challenge, client_ip, identify, locate, rejected,
 };
 use tollward_policy::{
-    Anonymous, Charges, Facts, Policy, Rejection, Request, Strategy, Treatment, Upstream,
+    Anonymous, Charges, Denial, Facts, Matched, Policy, Rejection, Request, RouteAuth, Strategy,
+    Treatment, Upstream,
 };
 
+use crate::frameworks;
+use crate::hooks::Hooks;
 use crate::line::{Errand, Lines};
 use crate::toll::Toll;
 
@@ -36,6 +38,7 @@ pub struct Gate {
     routed: bool,
     timed: Option<Timed>,
     lines: Arc<Lines>,
+    pub(crate) hooks: Arc<Hooks>,
 }
 
 /// What becomes of a caller of whom nothing is known, where the policy's `identity.anonymous` says
@@ -79,13 +82,6 @@ pub struct Admitted {
 
 type Timed = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// A peer of whom nothing is known: all of those are one.
-const UNKNOWN: Peer = Peer {
-    address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
-    tls: false,
-    relays: false,
-};
-
 /// What was paid, and under what.
 type Paid = Box<(Arc<Active>, Receipt)>;
 
@@ -104,6 +100,24 @@ struct Unproven {
     is_guess: bool,
 }
 
+impl Unproven {
+    fn new(rejection: &Rejection) -> Self {
+        Self {
+            is_guess: *rejection == Rejection::UnknownKey,
+            problem: rejected(rejection),
+        }
+    }
+}
+
+/// Whether a deny-list names the address of a request: its credentials are not even read.
+fn is_denied(policy: &Policy, peer: Option<Peer>, head: &Parts) -> bool {
+    policy.denies_addresses()
+        && peer.is_some_and(|peer| {
+            let ip = client_ip(policy.identity(), peer, &head.headers);
+            policy.denied_address(ip).is_some()
+        })
+}
+
 /// The answer to a request that may not go on.
 type Refusal = Response<Full<Bytes>>;
 
@@ -119,6 +133,7 @@ impl Gate {
             routed: false,
             timed: None,
             lines: Arc::default(),
+            hooks: Arc::default(),
         }
     }
 
@@ -168,13 +183,18 @@ impl Gate {
 
     /// Lets a request through, maybe after a wait, or says why not.
     ///
-    /// Dropped while it waits, its tokens are given back.
+    /// Dropped while it waits, its tokens are given back. A request without a peer is refused with 500,
+    /// unless [`Gate::address`] says otherwise.
     ///
     /// # Errors
     ///
     /// The answer that its caller is to get instead.
     pub async fn admit(&self, peer: Option<Peer>, head: &Parts) -> Result<Admitted, Refusal> {
-        let peer = peer.unwrap_or(UNKNOWN);
+        if peer.is_none()
+            && let Some(problem) = self.hooks.without_address()
+        {
+            return Err(self.hooks.refuse_undecided(&problem, head, |_| ()));
+        }
         // What few requests need is boxed: all of them are moved about as large as they may get.
         let passage = if self.finishes {
             Box::pin(self.finish(peer, head)).await
@@ -188,7 +208,7 @@ impl Gate {
     }
 
     /// Decides to the end, whether or not anybody waits for it.
-    async fn finish(&self, peer: Peer, head: &Parts) -> Result<Passage, Refusal> {
+    async fn finish(&self, peer: Option<Peer>, head: &Parts) -> Result<Passage, Refusal> {
         let (gate, head) = (self.clone(), head.clone());
         let decided = tokio::spawn(async move { gate.decide(peer, &head).await });
         match decided.await {
@@ -197,21 +217,57 @@ impl Gate {
         }
     }
 
-    async fn decide(&self, peer: Peer, head: &Parts) -> Result<Passage, Refusal> {
+    async fn decide(&self, peer: Option<Peer>, head: &Parts) -> Result<Passage, Refusal> {
         let engine = &self.engine;
         let active = engine.active();
         let (policy, identity) = (active.policy(), active.policy().identity());
+        // What is passed on is limited by the path that is passed on. Who only asks serves the path as it
+        // came, maybe in a nested router.
+        let path = match self.routed {
+            true => head.uri.path(),
+            false => frameworks::path(head),
+        };
+        let matched = policy.matched(Some(head.method.as_str()), Some(path), !self.routed);
+        let matched = match matched {
+            Ok(matched) => matched,
+            Err(rejection) => {
+                let unproven = Unproven::new(&rejection);
+                let refusal = self.unproven(&active, peer, head, unproven);
+                return Err(Box::pin(refusal).await);
+            }
+        };
         // Only tokens have a time, and a clock is not read for nothing.
         let now = identity.jwt.as_ref().map_or(0, |_| self.unix_secs());
-        let identified = identify(identity, &self.proofs, policy, peer, head, now);
-        // Who only asks serves the path as it came.
-        let facts = identified.as_ref().map(|identified| Facts {
-            path_is_kept: !self.routed,
-            ..identified.facts()
+        let said = self.hooks.identity(head);
+        let is_said = said.as_ref().is_some_and(|said| said.is_proven());
+        let identified = match matched.auth() == Some(RouteAuth::None)
+            || is_said
+            || is_denied(policy, peer, head)
+        {
+            true => locate(identity, peer, head),
+            false => identify(identity, &self.proofs, policy, peer, head, now),
+        };
+        let facts = identified.as_ref().map(|identified| {
+            let mut facts = Facts {
+                path: Some(path),
+                path_is_kept: !self.routed,
+                cost: self.hooks.cost(head),
+                ..identified.facts()
+            };
+            if let Some(said) = &said {
+                said.add_to(&mut facts);
+            }
+            facts
         });
-        let known = match &facts {
-            Ok(facts) => self.known(policy, facts, head),
-            Err(failure) => Err(Unproven {
+        let without_plan = said.as_deref();
+        let without_plan = without_plan.and_then(|said| self.hooks.without_plan(policy, said));
+        let known = match (&facts, without_plan) {
+            (Ok(facts), None) => self.known(policy, matched, facts, head),
+            (Ok(_), Some(problem)) => Err(Unproven {
+                is_guess: false,
+                problem,
+            }),
+            (Err(failure), _) => Err(Unproven {
                 is_guess: failure.is_guess(),
                 problem: failure.problem(),
             }),
@@ -230,7 +286,8 @@ impl Gate {
             timed(engine.clock().now().micros_since(decision.now));
         }
         if !decision.allowed && !self.overlooks(&decision) {
-            return Err(refusal_response(&decision, policy.response(), head));
+            let told = Told::new(&decision, policy.response());
+            return Err(self.hooks.refuse(&told, head));
         }
         Ok(self.passage(&active, known, &decision, charges.as_ref()))
     }
@@ -239,23 +296,26 @@ impl Gate {
     fn known<'p: 'f, 'f>(
         &self,
         policy: &'p Policy,
+        matched: Matched<'p, 'f>,
         facts: &Facts<'f>,
         head: &Parts,
     ) -> Result<Known<'p, 'f>, Unproven> {
-        let request = policy.request(facts).map_err(|rejection| Unproven {
-            is_guess: rejection == Rejection::UnknownKey,
-            problem: rejected(&rejection),
-        })?;
-        let strangers = match policy.identity().anonymous {
-            Anonymous::Unsaid => self.strangers,
-            Anonymous::Reject => Strangers::Refused,
-            Anonymous::Allow | Anonymous::Plan => Strangers::Admitted,
+        let request = policy.request_on(matched, facts);
+        let request = request.map_err(|rejection| Unproven::new(&rejection))?;
+        let strangers = match (request.auth(), policy.identity().anonymous) {
+            (Some(RouteAuth::Required), _) => Strangers::Refused,
+            (Some(RouteAuth::Optional | RouteAuth::None), _) => Strangers::Admitted,
+            (None, Anonymous::Unsaid) => self.strangers,
+            (None, Anonymous::Reject) => Strangers::Refused,
+            (None, Anonymous::Allow | Anonymous::Plan) => Strangers::Admitted,
         };
+        // Credentials would not help a caller on the deny-list.
+        let is_listed = matches!(request.treatment, Treatment::Denied(Denial::DenyList(_)));
         let refused = |problem| {
             let is_guess = false;
             Err(Unproven { problem, is_guess })
         };
-        if strangers == Strangers::Refused && request.is_anonymous() {
+        if strangers == Strangers::Refused && request.is_anonymous() && !is_listed {
             return refused(rejected(&Rejection::Anonymous));
         }
         // What is closed is there, but it is closed.
@@ -288,24 +348,25 @@ impl Gate {
     async fn unproven(
         &self,
         active: &Active,
-        peer: Peer,
+        peer: Option<Peer>,
         head: &Parts,
         unproven: Unproven,
     ) -> Refusal {
         let policy = active.policy();
         let Unproven { problem, is_guess } = unproven;
         if is_guess {
-            let ip = client_ip(policy.identity(), peer, &head.headers);
+            let ip = peer.map(|peer| client_ip(policy.identity(), peer, &head.headers));
             let decision = self.engine.wrong_key(active, ip).await;
             if !decision.allowed {
-                return refusal_response(&decision, policy.response(), head);
+                let told = Told::new(&decision, policy.response());
+                return self.hooks.refuse(&told, head);
             }
         }
-        let mut response = problem_response(&problem, head);
-        if problem.status == StatusCode::UNAUTHORIZED {
-            challenge(policy.identity(), response.headers_mut());
-        }
-        response
+        self.hooks.refuse_undecided(&problem, head, |response| {
+            if problem.status == StatusCode::UNAUTHORIZED {
+                challenge(policy.identity(), response.headers_mut());
+            }
+        })
     }
 
     /// Whether a refusal is only counted: in shadow, if it is one for want of tokens.

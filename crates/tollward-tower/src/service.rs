@@ -4,10 +4,9 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use tollward_http::Peer;
 use tower_service::Service;
 
-use crate::{Body, Gate, Toll};
+use crate::{Body, Gate, Toll, frameworks};
 
 /// A service behind a [`Gate`]. Made by [`RateLimitLayer`](crate::RateLimitLayer).
 #[derive(Clone)]
@@ -48,7 +47,8 @@ where
         let gate = self.gate.clone();
         Box::pin(async move {
             let (mut head, body) = request.into_parts();
-            let mut admitted = match gate.admit(peer(&head.extensions), &head).await {
+            let peer = frameworks::peer(&head.extensions);
+            let mut admitted = match gate.admit(peer, &head).await {
                 Ok(admitted) => admitted,
                 Err(refusal) => return Ok(refusal.map(Body::Refusal)),
             };
@@ -61,15 +61,4 @@ where
             Ok(response)
         })
     }
-}
-
-fn peer(extensions: &http::Extensions) -> Option<Peer> {
-    if let Some(peer) = extensions.get::<Peer>() {
-        return Some(*peer);
-    }
-    #[cfg(feature = "axum")]
-    if let Some(info) = extensions.get::<axum::extract::ConnectInfo<std::net::SocketAddr>>() {
-        return Some(Peer::new(info.0, false));
-    }
-    None
 }

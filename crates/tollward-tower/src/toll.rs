@@ -65,27 +65,36 @@ impl Toll {
         self.inner.degraded
     }
 
-    /// The cost paid so far, before routes and limits multiply it; none if no limit applies.
-    pub fn cost(&self) -> Option<u32> {
+    /// The tokens that the request costs so far: the cost asked for times the route's `cost`, or what
+    /// [`settle`](Self::settle) said last. None if the request is charged to no limit.
+    pub fn cost(&self) -> Option<u64> {
         let paid = self.inner.paid.as_ref()?;
         let receipt = paid.receipt.lock();
-        Some(receipt.unwrap_or_else(PoisonError::into_inner).cost())
+        Some(receipt.unwrap_or_else(PoisonError::into_inner).tokens())
     }
 
-    /// Makes the request cost `cost` in the end: what it paid too much is given back, what it paid too
-    /// little is charged, as a debt if there is not enough left. To be called as often as one likes.
+    /// Makes the request cost `tokens` in the end: what it paid too much is given back, what it paid too
+    /// little is charged, as a debt if there is not enough left. It can be called any number of times; the
+    /// last call counts.
+    ///
+    /// The number is absolute and in the unit of [`cost`](Self::cost). The route's `cost` does not multiply
+    /// it: on a route with `cost: 4000`, `settle(1200)` gives 2800 tokens back. On a route with `cost: 0` it
+    /// charges `tokens`. Only a limit's own `cost` multiplies it, for that limit, since that converts
+    /// tokens into the limit's unit: a limit with `cost: 2` is charged 2400.
+    ///
+    /// Nothing happens if the request is charged to no limit, as on a route with `allow: true`.
     ///
     /// # Errors
     ///
     /// The store did not answer. The difference may or may not have been charged.
-    pub async fn settle(&self, cost: u32) -> Result<(), StoreError> {
+    pub async fn settle(&self, tokens: u64) -> Result<(), StoreError> {
         let Some(paid) = &self.inner.paid else {
             return Ok(());
         };
         let change = {
             let receipt = paid.receipt.lock();
             let mut receipt = receipt.unwrap_or_else(PoisonError::into_inner);
-            receipt.change_to(cost)
+            receipt.change_to(tokens)
         };
         self.inner.engine.settle(&paid.active, &change).await
     }

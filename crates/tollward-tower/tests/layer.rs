@@ -16,7 +16,7 @@ use tollward_http::Peer;
 use tollward_policy::compile;
 use tollward_store::MemoryStore;
 use tollward_testkit::clock::ManualClock;
-use tollward_tower::{Body, Gate, RateLimit, RateLimitLayer, Toll};
+use tollward_tower::{Address, Body, Gate, RateLimit, RateLimitLayer, Toll};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -107,15 +107,49 @@ async fn what_the_engine_refuses_does_not_reach_the_service() {
 }
 
 #[tokio::test]
-async fn callers_without_an_address_are_one_caller() {
-    let (engine, _) = engine(PER_IP);
+async fn a_request_without_an_address_is_an_error() {
+    let (engine, _) = engine("limits: { all: { scope: global, sustained: { rate: 1 } } }");
     let mut service = service(&RateLimitLayer::new(engine), nothing);
+    let answer = service.call(Request::new(())).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(answer.headers()["content-type"], "application/problem+json");
+    assert!(text(answer).await.contains("no_address"));
+    // Nothing was charged.
+    let answer = service.call(from("192.0.2.1")).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn callers_without_an_address_share_a_bucket_if_that_is_wanted() {
+    let (engine, _) = engine(PER_IP);
+    let layer = RateLimitLayer::new(engine).address(Address::Unknown);
+    let mut service = service(&layer, nothing);
     let mut statuses = Vec::new();
     for _ in 0..3 {
         let answer = service.call(Request::new(())).await.unwrap();
         statuses.push(answer.status().as_u16());
     }
     assert_eq!(statuses, [200, 200, 429]);
+    // It is theirs alone: 0.0.0.0 is an address like any other.
+    let answer = service.call(from("0.0.0.0")).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn callers_without_an_address_have_few_guesses_together() {
+    let (engine, _) = engine("");
+    let layer = RateLimitLayer::new(engine).address(Address::Unknown);
+    let mut service = service(&layer, nothing);
+    let mut guess = async |mut request: Request<()>| {
+        let key = http::HeaderValue::from_static("guess");
+        request.headers_mut().insert("x-api-key", key);
+        service.call(request).await.unwrap().status().as_u16()
+    };
+    for _ in 0..20 {
+        assert_eq!(guess(Request::new(())).await, 401);
+    }
+    assert_eq!(guess(Request::new(())).await, 429);
+    assert_eq!(guess(from("192.0.2.1")).await, 401);
 }
 
 #[tokio::test]
@@ -340,4 +374,31 @@ async fn a_caller_that_hangs_up_frees_its_place() {
 #[tokio::test(start_paused = true)]
 async fn a_decision_that_is_finished_anyway_frees_its_place_too() {
     hang_up(|gate| gate.finishes(true)).await;
+}
+
+/// The estimate is the route's cost, and what is settled replaces it.
+#[tokio::test]
+async fn what_a_handler_settles_is_not_multiplied_by_the_route() {
+    let (engine, _) = engine(
+        "
+limits: { tokens: { scope: global, sustained: { rate: 1, window: hour }, burst: { capacity: 10000 } } }
+routes: [{ match: /generate, cost: 4000 }, { match: /free, cost: 0 }]
+",
+    );
+    let layer = RateLimitLayer::new(engine);
+    let call = async |path: &str, costs: u64, settled: u64| {
+        let mut service = service(&layer, move |toll: Toll| async move {
+            assert_eq!(toll.cost(), Some(costs));
+            toll.settle(settled).await.unwrap();
+            assert_eq!(toll.cost(), Some(settled));
+        });
+        let mut request = from("192.0.2.1");
+        *request.uri_mut() = path.parse().unwrap();
+        let answer = service.call(request).await.unwrap();
+        answer.headers()["x-ratelimit-remaining"].to_owned()
+    };
+    assert_eq!(call("/generate", 4000, 1200).await, "6000");
+    assert_eq!(call("/free", 0, 300).await, "8800");
+    assert_eq!(call("/generate", 4000, 5000).await, "4500");
+    assert_eq!(call("/free", 0, 0).await, "3500");
 }

@@ -131,6 +131,7 @@ async fn one_of_the_first_schema_is_brought_up_to_date(place: Place) {
         DirectoryUrl::Postgres(_) => place.url.expose(),
         _ => format!("{}?mode=rwc", place.url.expose()),
     };
+    sqlx::any::install_default_drivers();
     let mut connection = AnyConnection::connect(&url).await.unwrap();
     for statement in [
         include_str!("../../src/schema/1.sql"),

@@ -69,7 +69,8 @@ impl Peer {
 /// Who calls, and what for. Everything in it is proven, or said by a trusted peer.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identified<'r> {
-    address: ClientAddress,
+    /// None if nobody could tell the address.
+    address: Option<ClientAddress>,
     api_key: Option<Cow<'r, str>>,
     user: Option<Cow<'r, str>>,
     client: Option<Cow<'r, str>>,
@@ -85,8 +86,9 @@ impl Identified<'_> {
             api_key: self.api_key.as_deref(),
             user: self.user.as_deref(),
             client: self.client.as_deref(),
-            ip: Some(self.address.ip),
-            ip_is_proxy: self.address.is_proxy,
+            ip: self.address.map(|address| address.ip),
+            ip_is_unknown: self.address.is_none(),
+            ip_is_proxy: self.address.is_some_and(|address| address.is_proxy),
             method: Some(self.method),
             path: Some(self.path),
             path_is_kept: self.path_is_kept,
@@ -117,28 +119,18 @@ impl std::fmt::Debug for Identified<'_> {
 /// What a relay will pass on must not ask for another method than it is limited as; whoever is no relay
 /// passes no such header on, see [`strip`](crate::strip).
 ///
-/// An address is told in any case, see [`client_ip`].
+/// An address is told in any case, see [`client_ip`]. Only where there is no peer, it is unknown, and
+/// nobody is a trusted proxy.
 pub fn identify<'r>(
     options: &IdentityOptions,
     proofs: &Proofs,
     policy: &Policy,
-    peer: Peer,
+    peer: impl Into<Option<Peer>>,
     head: &'r Parts,
     now: u64,
 ) -> Result<Identified<'r>, AuthFailure> {
-    let headers = &head.headers;
-    if peer.relays && asks_for_another_method(head) {
-        return Err(AuthFailure::MethodOverride);
-    }
-    let mut identified = Identified {
-        address: client_address(options, peer, headers),
-        api_key: None,
-        user: None,
-        client: None,
-        method: head.method.as_str(),
-        path: head.uri.path(),
-        path_is_kept: peer.relays,
-    };
+    let (peer, headers) = (peer.into(), &head.headers);
+    let mut identified = locate(options, peer, head)?;
     let key_is_bearer = options.api_key.header == AUTHORIZATION;
     if !key_is_bearer {
         identified.api_key = api_key(&options.api_key.header, headers)?.map(Cow::Borrowed);
@@ -146,10 +138,33 @@ pub fn identify<'r>(
     if key_is_bearer || options.basic || options.jwt.is_some() {
         identified.authorise(options, proofs, policy, headers, now)?;
     }
-    if peer.is_trusted(options) {
+    if peer.is_some_and(|peer| peer.is_trusted(options)) {
         identified.believe(options, headers)?;
     }
     Ok(identified)
+}
+
+/// Tells where a request comes from and what for, and reads no credentials: for doors that know by other
+/// means who calls. Apart from that it is [`identify`].
+pub fn locate<'r>(
+    options: &IdentityOptions,
+    peer: impl Into<Option<Peer>>,
+    head: &'r Parts,
+) -> Result<Identified<'r>, AuthFailure> {
+    let peer = peer.into();
+    let relays = peer.is_some_and(|peer| peer.relays);
+    if relays && asks_for_another_method(head) {
+        return Err(AuthFailure::MethodOverride);
+    }
+    Ok(Identified {
+        address: peer.map(|peer| client_address(options, peer, &head.headers)),
+        api_key: None,
+        user: None,
+        client: None,
+        method: head.method.as_str(),
+        path: head.uri.path(),
+        path_is_kept: relays,
+    })
 }
 
 /// Whether a header overrides the method with another, to servers that obey it.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tollward_http::{Proofs, client_ip, identify};
+use tollward_http::{Proofs, client_ip, identify, locate};
 use tollward_policy::IdentityOptions;
 use tollward_policy::config::ForwardingHeader;
 
@@ -249,4 +249,48 @@ limits: { per-ip: { sustained: { rate: 1, window: day }, scope: ip } }
         assert_eq!(key("::ffff:10.0.0.1", Some(header)), v4);
     }
     assert_ne!(key("1.2.3.5", None), v4);
+}
+
+/// Without a peer nobody is trusted, so no header says anything of the address.
+#[test]
+fn without_a_peer_the_address_is_unknown() {
+    let policy = policy("identity: { ip: { trusted_proxies: [0.0.0.0/0, \"::/0\"] } }");
+    let head = head(&[("x-forwarded-for", b"192.0.2.1")]);
+    let proofs = Proofs::default();
+    let sender = identify(policy.identity(), &proofs, &policy, None, &head, NOW).unwrap();
+    let facts = sender.facts();
+    assert_eq!((facts.ip, facts.ip_is_unknown), (None, true));
+    let sender = identify(
+        policy.identity(),
+        &proofs,
+        &policy,
+        peer("10.0.0.1"),
+        &head,
+        NOW,
+    );
+    let facts = sender.as_ref().unwrap().facts();
+    assert_eq!(
+        (facts.ip, facts.ip_is_unknown),
+        ("192.0.2.1".parse().ok(), false)
+    );
+}
+
+/// Whoever knows the caller by other means asks only for the address: credentials are not even looked at.
+#[test]
+fn locating_reads_no_credentials() {
+    let text = "identity: { ip: { trusted_proxies: [10.0.0.0/8] }, user: { header: x-user } }";
+    let policy = policy(text);
+    let head = head(&[
+        ("x-forwarded-for", b"192.0.2.1"),
+        ("x-user", b"mallory"),
+        ("x-api-key", b"\xff"),
+    ]);
+    let located = locate(policy.identity(), peer("10.0.0.1"), &head).unwrap();
+    let facts = located.facts();
+    assert_eq!(facts.ip, "192.0.2.1".parse().ok());
+    assert_eq!(
+        (facts.user, facts.client, facts.api_key),
+        (None, None, None)
+    );
+    assert_eq!((facts.method, facts.path), (Some("GET"), Some("/a")));
 }

@@ -79,6 +79,11 @@ impl CallerList {
         self.tenants.get(tenant?).map(|reason| &**reason)
     }
 
+    /// Whether any address is listed.
+    pub(crate) fn has_addresses(&self) -> bool {
+        !self.nets.reasons.is_empty()
+    }
+
     /// The reason for which an address is listed.
     pub(crate) fn address(&self, ip: Option<IpAddr>) -> Option<&str> {
         self.nets.reason(ip?)

@@ -18,6 +18,8 @@ const NONE: Facts<'static> = Facts {
     api_key: None,
     ip: None,
     ip_is_proxy: false,
+    ip_is_unknown: false,
+    is_authenticated: false,
     method: None,
     path: None,
     path_is_kept: false,

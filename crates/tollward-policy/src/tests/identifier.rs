@@ -136,6 +136,6 @@ fn what_else_is_recorded_of_a_request() {
     };
     let request = policy.request(&facts).unwrap();
     assert_eq!(request.tokens(), 3 * u64::from(u32::MAX));
-    let ip = policy.address_identifier("::ffff:192.0.2.7".parse().unwrap());
+    let ip = policy.address_identifier("::ffff:192.0.2.7".parse::<std::net::IpAddr>().unwrap());
     assert_eq!(ip.to_string(), "ip:192.0.2.7");
 }

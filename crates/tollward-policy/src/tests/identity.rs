@@ -293,6 +293,31 @@ allow: [{ cidr: 10.0.0.0/8, reason: office }, { user: root, reason: operator }]
     );
 }
 
+/// A tenant alone does not prove who calls; a door that has authenticated the caller says so.
+#[test]
+fn an_authenticated_caller_is_not_anonymous() {
+    let policy = policy(
+        "
+identity: { anonymous: reject }
+limits:
+  known: { scope: tenant, when: authenticated, sustained: { rate: 1 } }
+  strangers: { scope: tenant, when: anonymous, sustained: { rate: 1 } }
+",
+    );
+    let claimed = Facts {
+        tenant: Some("t"),
+        ..Facts::default()
+    };
+    let proven = Facts {
+        is_authenticated: true,
+        ..claimed
+    };
+    assert_eq!(policy.request(&claimed).unwrap_err(), Rejection::Anonymous);
+    assert!(!policy.request(&proven).unwrap().is_anonymous());
+    let expected = ["limit:known limit:known|tenant=t 1"];
+    assert_eq!(charged(&policy, &proven), expected);
+}
+
 #[test]
 fn wrong_keys_are_charged_to_the_address() {
     for text in [
@@ -303,7 +328,7 @@ fn wrong_keys_are_charged_to_the_address() {
     ] {
         let policy = policy(text);
         let of = |ip: &str| {
-            let charges = policy.wrong_key_charges(ip.parse().unwrap());
+            let charges = policy.wrong_key_charges(ip.parse::<IpAddr>().ok());
             assert_eq!(charges.iter().len(), 1);
             let (id, limit, charge) = charges.iter().next().unwrap();
             assert!(std::ptr::eq(limit, &policy.limits()[id]));
@@ -327,6 +352,7 @@ fn wrong_keys_are_charged_to_the_address() {
         assert_ne!(of("192.0.2.8"), of("192.0.2.7"));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8:0:1::1"), of("2001:db8::1"));
+        assert!(of("no address").ends_with("}wrong_keys|unknown="));
     }
     // It is nobody's ordinary limit, and the file does not say it.
     let one = policy("limits: { x: { sustained: { rate: 1 } } }");

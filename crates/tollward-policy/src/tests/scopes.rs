@@ -126,6 +126,20 @@ fn keys_as_they_are_written() {
     }
 }
 
+/// A caller whose address nobody could tell is limited by address all the same, together with all the
+/// others of whom that is true.
+#[test]
+fn unknown_addresses_share_a_bucket() {
+    let policy = policy("limits: { x: { scope: ip, sustained: { rate: 1 } } }");
+    let given = Facts::default();
+    let unknown = Facts {
+        ip_is_unknown: true,
+        ..given
+    };
+    assert_eq!(charged(&policy, &given), [""; 0]);
+    assert_eq!(charged(&policy, &unknown), ["limit:x limit:x|unknown= 1"]);
+}
+
 #[test]
 fn an_empty_text_is_a_missing_fact() {
     let policy = with_scope("tenant");

@@ -181,7 +181,7 @@ impl Observer for Records {
         }
     }
 
-    fn guessed(&self, policy: &Policy, ip: IpAddr, decision: &Decision<'_>) {
+    fn guessed(&self, policy: &Policy, ip: Option<IpAddr>, decision: &Decision<'_>) {
         if !decision.allowed
             && let Some(status) = decision.shown()
         {

@@ -182,7 +182,7 @@ async fn refusals_are_events_of_an_interval() {
 #[tokio::test]
 async fn whoever_guesses_at_keys_is_told_of() {
     let mut scene = Scene::new(AccessLog::Off).await;
-    let address = "192.0.2.7".parse().unwrap();
+    let address: std::net::IpAddr = "192.0.2.7".parse().unwrap();
     for _ in 0..30 {
         let active = scene.engine.active();
         scene.engine.wrong_key(&active, address).await;
