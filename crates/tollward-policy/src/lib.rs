@@ -12,6 +12,7 @@ pub mod config;
 mod budget;
 mod charges;
 mod compile;
+mod cors;
 mod explain;
 mod facts;
 mod identifier;
@@ -33,7 +34,8 @@ pub use compile::{
     AccessLog, AuditSettings, ClientCertificate, Compiled, DirectorySettings, GatewaySettings,
     Listen, MAX_LEVELS, RedisOptions, RedisTls, ServerTls, Settings, UsageSettings, compile,
 };
-pub use config::{DirectoryUrl, ForwardingHeader, HostHeader, JwtAlgorithm, Protocol};
+pub use config::{DirectoryUrl, ForwardingHeader, HostHeader, JwtAlgorithm, Origin, Protocol};
+pub use cors::Cors;
 pub use explain::{
     ChargeExplanation, Explanation, Factor, Number, ScopeExplanation, StrategyExplanation,
 };

@@ -290,6 +290,13 @@ impl Rules {
         })
     }
 
+    /// Whether requests for a path are for an upstream, or for a route that is denied to all.
+    pub(crate) fn has_target(&self, method: &str, path: &str) -> Result<bool, Rejection> {
+        let found = self.find(Some(path), false, Some(method))?;
+        let access = found.route.map(|route| self.routes[route].access);
+        Ok(found.upstream.is_some() || access == Some(Access::Denied))
+    }
+
     /// The upstream of a path whose most specific route is known.
     fn upstream_of(
         &self,

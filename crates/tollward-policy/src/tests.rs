@@ -1,6 +1,7 @@
 //! Paths, routes, scopes, charges, faults and explanations of whole policies.
 
 mod charges;
+mod cors;
 mod explain;
 mod faults;
 mod forward;
