@@ -11,6 +11,7 @@
 mod anonymous;
 mod authentication;
 mod certificates;
+mod cors;
 mod degrade;
 mod demo;
 mod distributed;
