@@ -204,6 +204,31 @@ fn an_upstream_that_is_full_can_be_told_from_a_page_that_may_not_call() {
     assert_eq!(cors_lines(&answer), readable_by(APP));
 }
 
+/// What the front refuses before the gateway has seen it.
+#[test]
+fn bodies_that_are_too_long_are_refused_readably() {
+    let site = Site::of("");
+    let origin = ("origin", APP);
+    let mut connection = site.gated.connect();
+    let answer = connection.request("POST", "/app/a", &[KEY, origin], &[b'x'; 1001]);
+    let answer = answer.unwrap();
+    assert_eq!(answer.status, 413);
+    assert_eq!(cors_lines(&answer), readable_by(APP));
+    assert_eq!(varies_by(&answer), ["Origin"]);
+    // And when that is seen only on the way.
+    let mut connection = site.gated.connect();
+    let head = format!(
+        "POST /app/a HTTP/1.1\r\nhost: a\r\nx-api-key: {}\r\norigin: {APP}\r\ntransfer-encoding: chunked\r\n\r\n",
+        KEY.1
+    );
+    let body = format!("7d0\r\n{}\r\n0\r\n\r\n", "x".repeat(2000));
+    connection.send((head + &body).as_bytes()).unwrap();
+    let answer = connection.read(false).unwrap();
+    assert_eq!(answer.status, 413);
+    assert_eq!(cors_lines(&answer), readable_by(APP));
+    assert_eq!(varies_by(&answer), ["Origin"]);
+}
+
 #[test]
 fn preflights_are_answered_by_the_gateway() {
     let site = Site::of("");
