@@ -10,6 +10,7 @@
 
 mod anonymous;
 mod authentication;
+mod browser;
 mod certificates;
 mod cors;
 mod degrade;
