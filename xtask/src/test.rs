@@ -144,6 +144,7 @@ fn tools() -> Result<()> {
         install("postgresql")?;
     }
     nginx();
+    chromium();
     for packaged in PACKAGED {
         packaged.get();
     }
@@ -241,6 +242,20 @@ fn nginx() {
     let got = install("nginx-light");
     if !there() {
         left_out("nginx", got);
+    }
+}
+
+/// Gets a Chromium from the distribution.
+fn chromium() {
+    let chosen = std::env::var_os("TOLLWARD_CHROMIUM");
+    let chosen = chosen.unwrap_or_else(|| "chromium".into());
+    let there = || program(&chosen, &["--version"]).works();
+    if there() {
+        return;
+    }
+    let got = install("chromium");
+    if !there() {
+        left_out("chromium", got);
     }
 }
 

@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use serde::Serialize;
 use tollward_core::Timestamp;
 use tollward_engine::Clock;
-use tollward_http::Peer;
+use tollward_http::{CorsOutcome, Peer};
 use tollward_policy::AccessLog as Destination;
 use tollward_tower::Admitted;
 
@@ -58,6 +58,9 @@ struct Line {
     user: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     upstream: Option<Box<str>>,
+    /// What CORS made of the request, if that is worth telling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cors: Option<&'static str>,
 }
 
 impl AccessLog {
@@ -97,6 +100,7 @@ impl AccessLog {
                 plan: None,
                 user: None,
                 upstream: None,
+                cors: None,
             })),
         })
     }
@@ -126,6 +130,10 @@ impl Entry {
     /// Of a request that may not go on nothing is known but where it comes from.
     pub(crate) fn refused(&mut self, ip: IpAddr) {
         self.tell(|line| line.ip = ip);
+    }
+
+    pub(crate) fn cross_origin(&mut self, outcome: CorsOutcome) {
+        self.tell(|line| line.cors = outcome.word());
     }
 
     pub(crate) fn answered(&mut self, status: StatusCode) {

@@ -6,12 +6,12 @@ use http::header::{COOKIE, HOST, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, Uri};
 use tollward_http::{
-    Asker, DEGRADED, Peer, Problem, add_forwarded, client_ip, identity_headers, problem_response,
-    strip,
+    Asker, CrossOrigin, DEGRADED, Peer, Problem, add_forwarded, client_ip, cross_origin,
+    identity_headers, problem_response, strip,
 };
 use tollward_tower::{Admitted, Body, Gate};
 
-use crate::access_log::{AccessLog, Logged};
+use crate::access_log::{AccessLog, Entry, Logged};
 use crate::forward::{ForwardError, Forwarder, UpstreamBody, drop_hop_by_hop};
 use crate::stats::Stats;
 use crate::trailers::Trailing;
@@ -47,7 +47,16 @@ impl Gateway {
     {
         let (head, body) = request.into_parts();
         let mut entry = self.log.as_ref().map(|log| log.entry(peer, &head));
-        let response = match self.gate.admit(Some(peer), &head).await {
+        let (preflight, cors) = match self.cross_origin(&head, entry.as_deref_mut()) {
+            Some(CrossOrigin::Preflight(answer, _)) => (Some(answer), None),
+            Some(CrossOrigin::Request(headers, _)) => (None, Some(headers)),
+            None => (None, None),
+        };
+        let admitted = match preflight {
+            Some(answer) => Err(answer),
+            None => self.gate.admit(Some(peer), &head).await,
+        };
+        let mut response = match admitted {
             Ok(admitted) => {
                 if let Some(entry) = &mut entry {
                     entry.admitted(&admitted);
@@ -63,11 +72,24 @@ impl Gateway {
                 refusal.map(Body::Refusal)
             }
         };
+        // Whatever the answer is: a page has to be able to read why it was refused, and until when.
+        if let Some(cors) = cors {
+            cors.write_to(response.headers_mut());
+        }
         self.stats.answered(response.status());
         if let Some(entry) = &mut entry {
             entry.answered(response.status());
         }
         response.map(|body| Logged::new(body, entry))
+    }
+
+    /// What the policy says of a request from a page of another origin.
+    fn cross_origin(&self, head: &Parts, entry: Option<&mut Entry>) -> Option<CrossOrigin> {
+        let found = cross_origin(self.gate.engine().active().policy(), head)?;
+        if let Some(entry) = entry {
+            entry.cross_origin(found.outcome());
+        }
+        Some(found)
     }
 
     async fn pass_on<B>(

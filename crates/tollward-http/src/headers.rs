@@ -137,7 +137,7 @@ impl List {
 }
 
 /// The names that scripts in browsers may read: those of these styles, and `Retry-After`.
-fn exposed(styles: &[HeaderStyle]) -> HeaderValue {
+pub(crate) fn exposed(styles: &[HeaderStyle]) -> HeaderValue {
     let names = |style: &HeaderStyle| match style {
         HeaderStyle::XRateLimit => "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, ",
         HeaderStyle::Ietf => "RateLimit-Policy, RateLimit, ",

@@ -3,7 +3,7 @@
 //! [`identify`] reads from the head of a request who sends it, as far as that is proven. [`strip`],
 //! [`add_forwarded`] and [`identity_headers`] make that head fit for an upstream, which may believe what
 //! is left of it. [`Told`] is a decision as it is told to a client, [`refusal_response`] and
-//! [`problem_response`] are whole answers.
+//! [`problem_response`] are whole answers. [`cross_origin`] says what a page of another origin may do.
 //!
 //! Nothing else in the project reads identities from requests, or writes rate-limit headers and the
 //! bodies of refusals, so every door believes and says the same. This crate does no I/O and reads no
@@ -11,6 +11,7 @@
 
 mod body;
 mod calendar;
+mod cors;
 mod headers;
 mod identity;
 mod limit_headers;
@@ -22,6 +23,7 @@ mod response;
 mod told;
 
 pub use calendar::iso_ms;
+pub use cors::{CorsHeaders, CorsOutcome, CrossOrigin, cors_of, cross_origin};
 pub use headers::write_headers;
 pub use identity::{
     AuthFailure, Identified, JwksFault, MAX_JWKS_BYTES, Peer, Proofs, TokenFault, client_ip,

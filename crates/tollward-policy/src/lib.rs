@@ -12,6 +12,7 @@ pub mod config;
 mod budget;
 mod charges;
 mod compile;
+mod cors;
 mod explain;
 mod facts;
 mod identifier;
@@ -35,7 +36,10 @@ pub use compile::{
     Listen, MAX_LEVELS, RedisOptions, RedisTls, ServerTls, Settings, UsageSettings, Warning,
     compile,
 };
-pub use config::{DirectoryUrl, ForwardingHeader, HostHeader, JwtAlgorithm, Protocol, RouteAuth};
+pub use config::{
+    DirectoryUrl, ForwardingHeader, HostHeader, JwtAlgorithm, Origin, Protocol, RouteAuth,
+};
+pub use cors::Cors;
 pub use explain::{
     ChargeExplanation, Explanation, Factor, Number, ScopeExplanation, StrategyExplanation,
 };

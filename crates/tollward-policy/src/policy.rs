@@ -8,6 +8,7 @@ use tollward_core::{Charge, Key, Limit, OnFailure};
 use crate::config::{
     BodyStyle, Enforcement, HeaderStyle, LimitShown, Place, RouteAuth, ScopeWord, When,
 };
+use crate::cors::{CorsRules, RouteCors};
 use crate::identity::IdentityOptions;
 use crate::path::PathOptions;
 use crate::people::{ApiKey, CallerList, ListedCaller, People, TenantEntry};
@@ -55,6 +56,7 @@ pub(crate) struct Rules {
     pub(crate) upstream_limits: Vec<Vec<LimitId>>,
     pub(crate) router: Router,
     pub(crate) routes: Vec<Route>,
+    pub(crate) cors: CorsRules,
     pub(crate) tenants: Names<TenantEntry>,
     pub(crate) refuse_unknown_tenants: bool,
     pub(crate) keys: ByHash<ApiKey>,
@@ -150,6 +152,7 @@ pub(crate) struct Route {
     pub(crate) limits: Vec<LimitId>,
     /// Of [`Policy::upstreams`].
     pub(crate) upstream: Option<usize>,
+    pub(crate) cors: RouteCors,
     pub(crate) access: Access,
     /// None where `identity.anonymous` decides.
     pub(crate) auth: Option<RouteAuth>,

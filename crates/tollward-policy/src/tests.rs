@@ -2,6 +2,7 @@
 
 mod access;
 mod charges;
+mod cors;
 mod explain;
 mod faults;
 mod forward;

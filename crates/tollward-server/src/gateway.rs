@@ -8,9 +8,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tollward_engine::{Clock, Engine};
-use tollward_gateway::front::{self, Workers};
+use tollward_gateway::front::{self, RefusalHook, Workers};
 use tollward_gateway::{AccessLog, Forwarder, Gateway, Stats, UpstreamFailed, Written};
-use tollward_http::Proofs;
+use tollward_http::{CrossOrigin, Proofs, cross_origin};
 use tollward_policy::GatewaySettings;
 use tollward_tower::{Gate, Strangers};
 use tracing::warn;
@@ -78,9 +78,20 @@ pub(crate) fn open(
         move |peer, request| gateway.clone().answer(peer, request)
     };
     let open = Arc::new(move |connections| opened.opened(connections));
-    let workers = front::start(listener.into_std()?, settings, service, open)
+    let refusing = cors_of_refusals(gates.engine.clone());
+    let workers = front::start(listener.into_std()?, settings, service, refusing, open)
         .context("cannot open the gateway")?;
     Ok(Open { workers, written })
+}
+
+/// Lets pages of other origins read the refusals of requests that the gateway itself never saw.
+fn cors_of_refusals(engine: Arc<Engine>) -> RefusalHook {
+    Arc::new(move |head, headers| {
+        let found = cross_origin(engine.active().policy(), head);
+        if let Some(CrossOrigin::Request(cors, _)) = found {
+            cors.write_to(headers);
+        }
+    })
 }
 
 impl Open {

@@ -1,8 +1,9 @@
 //! Test support for Tollward's crates: the oracle, the manual clock, the store conformance suite, processes of Redis and
-//! PostgreSQL, programs of others, an upstream, certificates and faults of the network.
+//! PostgreSQL, programs of others, a browser, an upstream, certificates and faults of the network.
 //!
 //! Nothing here is published, and nothing here is used outside tests.
 
+pub mod browser;
 pub mod certificates;
 pub mod clock;
 pub mod conformance;

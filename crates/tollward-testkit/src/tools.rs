@@ -67,6 +67,13 @@ pub const SCHEMATHESIS: Tool = Tool {
     copy: Some("target/tools/schemathesis/bin/schemathesis"),
 };
 
+/// The browser.
+pub const CHROMIUM: Tool = Tool {
+    name: "chromium",
+    variable: "TOLLWARD_CHROMIUM",
+    copy: None,
+};
+
 impl Tool {
     /// Where it is: where its variable says, or on `PATH`, or where servers are, or the copy that `cargo xtask test` got.
     pub fn find(&self) -> Option<PathBuf> {

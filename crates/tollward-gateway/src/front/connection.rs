@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HeaderValue};
+use http::header::{CONNECTION, HeaderMap, HeaderValue};
+use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
@@ -22,7 +23,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
-use tollward_http::{Asker, Peer, Problem, problem_response};
+use tollward_http::{Asker, Peer, Problem, cors_of, problem_response};
 use tracing::debug;
 
 use super::body::{Answer, Body};
@@ -47,9 +48,14 @@ const SEND_BUFFER: usize = 64 * 1024;
 /// hyper's buffers are at least so large.
 const MIN_BUFFER: usize = 64 * 1024;
 
+/// Adds to the headers of a refusal what the head of the refused request calls for: those of CORS. It must
+/// not block.
+pub type RefusalHook = Arc<dyn Fn(&Parts, &mut HeaderMap) + Send + Sync>;
+
 /// What the connections of a worker have in common.
 pub(super) struct Shared<S> {
     pub(super) service: S,
+    pub(super) refusing: RefusalHook,
     pub(super) clock: Clock,
     pub(super) limits: Arc<Limits>,
     pub(super) tls: Option<TlsAcceptor>,
@@ -231,11 +237,15 @@ where
             let response = (shared.service)(peer, Request::from_parts(parts, body)).await;
             // Whatever became of it: the reason is that there was too much of it.
             match guard.exchange.is_too_long.load(Ordering::Relaxed) {
-                true => Err(Refusal::too_long()),
+                true => Err((Refusal::too_long(), cors_of(response.headers()))),
                 false => Ok(response),
             }
         }
-        Err(refusal) => Err(refusal),
+        Err(refusal) => {
+            let mut headers = HeaderMap::new();
+            (shared.refusing)(&parts, &mut headers);
+            Err((refusal, headers))
+        }
     };
     let mut response = match given {
         Ok(response) if response.status() != StatusCode::SWITCHING_PROTOCOLS => {
@@ -245,11 +255,12 @@ where
             guard.pulse.follow_no_more();
             return Ok(response.map(|body| Answer::given(body, guard)));
         }
-        Ok(_) => {
+        Ok(response) => {
             let detail = "the upstream changes to a protocol that it was not asked for";
-            refused(Refusal::new(StatusCode::BAD_GATEWAY, detail), asker, guard)
+            let refusal = Refusal::new(StatusCode::BAD_GATEWAY, detail);
+            refused(refusal, cors_of(response.headers()), asker, guard)
         }
-        Err(refusal) => refused(refusal, asker, guard),
+        Err((refusal, headers)) => refused(refusal, headers, asker, guard),
     };
     let is_last = response.body().is_last();
     if is_http1 && is_last {
@@ -259,11 +270,18 @@ where
     Ok(response)
 }
 
-fn refused<B>(refusal: Refusal, asker: Asker, guard: Guard) -> Response<Answer<B>>
+fn refused<B>(
+    refusal: Refusal,
+    headers: HeaderMap,
+    asker: Asker,
+    guard: Guard,
+) -> Response<Answer<B>>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
     guard.pulse.refuse();
     let problem = Problem::new(refusal.status, refusal.detail);
-    problem_response(&problem, asker).map(|body| Answer::ours(body, guard))
+    let mut response = problem_response(&problem, asker);
+    response.headers_mut().extend(headers);
+    response.map(|body| Answer::ours(body, guard))
 }

@@ -22,6 +22,7 @@ mod wire;
 mod workers;
 
 pub use body::{Body, BodyError};
+pub use connection::RefusalHook;
 pub use places::OpenHook;
 pub use tls::{Certificate, TlsError, tls_config};
 pub use workers::{Workers, start};

@@ -21,7 +21,7 @@ use tracing::warn;
 
 use super::body::Body;
 use super::clock::Clock;
-use super::connection::{Shared, converse};
+use super::connection::{RefusalHook, Shared, converse};
 use super::limits::Limits;
 use super::patience::stopped;
 use super::places::{OpenHook, Places};
@@ -61,12 +61,13 @@ impl Workers {
 /// Each worker is a thread with a runtime of its own. `service` is called once on each, within its
 /// runtime, and makes what answers the requests of that worker's connections. What a client does wrong
 /// never gets there: every request has a target that starts with a slash (or is `*`), one Host that is
-/// right (HTTP/1.0: or none), and a body whose length is beyond doubt. `open` is told of every connection
-/// that is opened (1) or closed (-1).
+/// right (HTTP/1.0: or none), and a body whose length is beyond doubt. `refusing` adds headers to the refusals of
+/// the others. `open` is told of every connection that is opened (1) or closed (-1).
 pub fn start<M, S, F, B>(
     listener: std::net::TcpListener,
     settings: &GatewaySettings,
     service: M,
+    refusing: RefusalHook,
     open: OpenHook,
 ) -> io::Result<Workers>
 where
@@ -102,9 +103,11 @@ where
         let clock = Clock::new();
         runtime.spawn(clock.clone().run());
         let (service, tls, limits) = (service.clone(), tls.clone(), limits.clone());
+        let refusing = refusing.clone();
         let (alive, stopping) = (alive.clone(), stop.clone());
         let shared = move || Shared {
             service: service(),
+            refusing,
             clock,
             limits,
             tls,

@@ -69,7 +69,14 @@ impl Front {
             let seen = told.clone();
             move |_, request| answer(seen.clone(), request)
         };
-        let workers = start(listener, settings, service, Arc::new(count)).unwrap();
+        let workers = start(
+            listener,
+            settings,
+            service,
+            Arc::new(|_, _| ()),
+            Arc::new(count),
+        )
+        .unwrap();
         Self {
             address,
             workers,

@@ -78,7 +78,7 @@ impl Compiler {
     }
 }
 
-fn says_basic(identity: &config::Identity) -> bool {
+pub(super) fn says_basic(identity: &config::Identity) -> bool {
     let client = identity.client.as_ref();
     word(client.and_then(|client| client.basic.as_ref())).unwrap_or(false)
 }

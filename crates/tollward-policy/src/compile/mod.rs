@@ -1,5 +1,6 @@
 //! The file as written into the policy as used: what needs two places to be checked is checked here.
 
+mod cors;
 mod gateway;
 mod identity;
 mod limits;
@@ -143,6 +144,7 @@ impl Compiler {
         let common = self.common(file);
         let plans = self.plans(file);
         let (router, routes) = self.routes(file, paths);
+        let cors = self.cors(file, &routes);
         let (upstreams, upstream_limits) = self.upstreams(file);
         let tenants = self.tenants(file, &plans);
         let keys = self.keys(file, &plans);
@@ -165,6 +167,7 @@ impl Compiler {
             upstream_limits,
             router,
             routes,
+            cors,
             tenants,
             refuse_unknown_tenants: word(unknown_tenant) == Some(UnknownTenant::Reject),
             keys,

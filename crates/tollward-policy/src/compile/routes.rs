@@ -64,6 +64,7 @@ impl Compiler {
         Route {
             limits: self.route_limits(written, &name, file),
             upstream: upstream.and_then(|upstream| self.named_upstream(upstream, file)),
+            cors: self.route_cors(written, file),
             name: name.into(),
             place: written.match_.place.clone(),
             cost: word(written.cost.as_ref()).unwrap_or(1),

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use serde_json::{Value as Json, json};
 
 use super::Named;
+use super::cors::{Cors, RouteCors};
 use super::date_time::DateTime;
 use super::decode::{Context, Decode, Fields, List, Map};
 use super::duration::Jitter;
@@ -45,6 +46,8 @@ record! {
         limits: Named<RateLimit> = defaulted Map<ShortName, RateLimit>,
         /// What holds for some paths; the most specific match wins, not the first.
         routes: Vec<Route> = defaulted List<Route>,
+        /// The pages of other origins that may call the gateway; none unless told otherwise.
+        cors: Option<Cors> = optional Cors,
         /// Where admitted requests go, by name.
         upstreams: Named<Upstream> = defaulted Map<ShortName, Upstream>,
         /// The gateway's own settings.
@@ -113,6 +116,9 @@ record! {
         /// shown must be right) or `none` (credentials are not read). As `identity.anonymous` says unless
         /// told otherwise; `none` with `allow: true`.
         auth: Option<Spanned<RouteAuth>> = optional RouteAuth,
+        /// The pages of other origins that may call it, or `none`; what the next less specific match with
+        /// `cors` says, or else the file, unless told otherwise.
+        cors: Option<RouteCors> = optional RouteCors,
         /// Whether every request is refused.
         deny: Option<Spanned<bool>> = optional Flag,
         /// Whether every request is admitted without a charge.

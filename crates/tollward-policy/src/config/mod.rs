@@ -14,6 +14,7 @@
 //! A struct of the language is declared once, with `record!`; the struct, its
 //! strict decoding and its part of [`json_schema`] all come from that declaration.
 
+mod cors;
 mod date_time;
 mod decode;
 mod directory_url;
@@ -28,6 +29,7 @@ mod http_url;
 mod identity;
 mod json;
 mod limit;
+mod origin;
 mod record;
 mod records;
 mod redis_url;
@@ -41,6 +43,7 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
+pub use cors::{Cors, Expose, RouteCors};
 pub use directory_url::{DirectoryUrl, InvalidDirectoryUrl, PostgresUrl};
 pub(crate) use fault::in_order;
 pub use fault::{Fault, Place, Spanned, did_you_mean, without_credentials};
@@ -58,6 +61,7 @@ pub use limit::{
     Adaptive, Algorithm, Budget, BudgetMode, Burst, Consistency, Degrade, OnFailure, Queue,
     RateLimit, ScopeWord, Sharing, Strategy, Sustained, When,
 };
+pub use origin::Origin;
 pub use records::{Audit, Directory, Stale, Usage, UsageRetention};
 pub use redis_url::{InvalidRedisUrl, MAX_REDIS_HOSTS, RedisHost, RedisKind, RedisUrl};
 pub use schema::json_schema;

@@ -10,7 +10,9 @@
 
 mod anonymous;
 mod authentication;
+mod browser;
 mod certificates;
+mod cors;
 mod degrade;
 mod demo;
 mod distributed;

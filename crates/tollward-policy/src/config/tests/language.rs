@@ -368,7 +368,7 @@ fn json_spells_characters_as_surrogate_pairs() {
     assert_faults(
         text,
         &[
-            "1:65: x: unknown field `x`; the fields here are listen, store, directory, audit, usage, identity, plans, limits, routes, upstreams, gateway, tenants, keys, allow, deny, enforcement, paths, response",
+            "1:65: x: unknown field `x`; the fields here are listen, store, directory, audit, usage, identity, plans, limits, routes, cors, upstreams, gateway, tenants, keys, allow, deny, enforcement, paths, response",
         ],
     );
     let file = parsed(&text.replace(", \"x\": 1", ""));

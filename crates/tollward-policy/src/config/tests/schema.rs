@@ -21,7 +21,7 @@ fn the_schema_has_every_part() {
     assert_eq!(schema["additionalProperties"], false);
     assert!(schema.get("required").is_none());
     let fields: Vec<_> = schema["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(fields.len(), 18, "{fields:?}");
+    assert_eq!(fields.len(), 19, "{fields:?}");
     assert!(schema["properties"].get("guard").is_none());
     let plans = &schema["properties"]["plans"];
     assert_eq!(plans["additionalProperties"]["$ref"], "#/$defs/Plan");
