@@ -31,7 +31,9 @@ pub use limit_headers::LimitHeaders;
 pub use outgoing::{add_forwarded, identity_headers, strip, strip_trailers};
 pub use problem::Problem;
 pub use rejected::rejected;
-pub use response::{Asker, DEGRADED, challenge, problem_response, refusal_response};
+pub use response::{
+    Asker, DEGRADED, add_retry_after, challenge, problem_response, refusal_response,
+};
 pub use told::Told;
 
 use http::StatusCode;
