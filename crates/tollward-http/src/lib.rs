@@ -9,6 +9,7 @@
 //! bodies of refusals, so every door believes and says the same. This crate does no I/O and reads no
 //! clock; keys for tokens are brought to [`Proofs`].
 
+mod bare;
 mod body;
 mod calendar;
 mod headers;
@@ -21,6 +22,7 @@ mod rejected;
 mod response;
 mod told;
 
+pub use bare::{BareAnswer, explain_bare};
 pub use calendar::iso_ms;
 pub use headers::write_headers;
 pub use identity::{

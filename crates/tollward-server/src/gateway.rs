@@ -65,6 +65,12 @@ pub(crate) fn open(
     let log = AccessLog::open(&settings.access_log, clock, &stats)
         .context("cannot open the access log")?;
     let (log, written) = log.unzip();
+    let logged = log.clone();
+    let refused = move |it: &front::Refused<'_>| {
+        if let Some(log) = &logged {
+            log.refused(it);
+        }
+    };
     let gate = gates.routed();
     let opened = stats.clone();
     let service = move || {
@@ -78,7 +84,8 @@ pub(crate) fn open(
         move |peer, request| gateway.clone().answer(peer, request)
     };
     let open = Arc::new(move |connections| opened.opened(connections));
-    let workers = front::start(listener.into_std()?, settings, service, open)
+    let listener = listener.into_std()?;
+    let workers = front::start(listener, settings, service, open, Arc::new(refused))
         .context("cannot open the gateway")?;
     Ok(Open { workers, written })
 }

@@ -186,6 +186,33 @@ fn a_check_has_its_status_and_a_mistake_costs_nothing() {
 }
 
 #[test]
+fn what_is_not_http_is_told_so() {
+    let served = Served::of(CONFIG);
+    let long = format!(
+        "GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n",
+        "x".repeat(300_000)
+    );
+    for address in [served.api, served.admin] {
+        for (request, status) in [
+            ("garbage\r\n\r\n", 400),
+            ("GET / HTTP/7.5\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
+            (&*long, 431),
+        ] {
+            let mut connection = Connection::open(address).unwrap();
+            // Also behind a request that was answered.
+            let first = connection.request("GET", "/nowhere", &[], b"").unwrap();
+            assert_eq!(first.status, 404);
+            connection.send(request.as_bytes()).unwrap();
+            let response = connection.read(false).unwrap();
+            assert_problem(&response, status, request.get(..40).unwrap_or(request));
+            assert_eq!(response.header("connection"), Some("close"));
+            assert_eq!(connection.read_to_end(), b"");
+        }
+    }
+}
+
+#[test]
 fn a_bad_item_of_a_batch_spoils_only_itself() {
     let served = Served::of(CONFIG);
     let mut client = served.client();
