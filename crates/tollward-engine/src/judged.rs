@@ -56,7 +56,10 @@ impl<'p> Judged<'p> {
     ) {
         let index = self.limits.len();
         let denied = outcome.judgement != Judgement::Admit;
+        // A limit that degrades is charged as a shadow limit, yet it is enforced: it counts like any
+        // other while it admits.
         let degrades = degrades && matches!(limit.strategy, Strategy::Degrade { .. });
+        let shadow = charge.shadow && !degrades;
         let remaining = remaining(limit, charge, outcome);
         let queued_us = match overdraft(limit, charge) {
             0 => 0,
@@ -73,14 +76,15 @@ impl<'p> Judged<'p> {
             remaining,
             full_after_us: outcome.full_after_us,
             denied,
-            shadow: charge.shadow && !degrades,
+            shadow,
             degrades: charge.shadow && degrades && denied,
             queued_us,
         });
-        if charge.shadow {
-            if degrades && denied {
-                self.degrade(index, limit);
-            }
+        if shadow {
+            return;
+        }
+        if charge.shadow && denied {
+            self.degrade(index, limit);
             return;
         }
         match outcome.judgement {

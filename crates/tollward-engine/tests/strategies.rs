@@ -224,6 +224,45 @@ fn more_than_a_degrading_limit_holds_is_refused() {
     });
 }
 
+/// The name of the limit to show, and what is left of it.
+fn shown(decided: &Decided<'_, '_>) -> Option<(String, u32)> {
+    let status = decided.decision.shown()?;
+    Some((status.limit.name.to_string(), status.remaining))
+}
+
+#[test]
+fn a_degrading_limit_is_shown_like_any_other() {
+    let scene = Scene::new(DEGRADE);
+    let cheap = |remaining| Some(("limit:cheap".to_owned(), remaining));
+    assert_eq!(scene.decide(0, shown), cheap(2));
+    assert_eq!(scene.decide(1, shown), cheap(1));
+    assert_eq!(scene.decide(1, shown), cheap(0));
+    assert_eq!(scene.decide(1, shown), cheap(0));
+    assert_eq!(scene.decide(1, shown), cheap(0));
+    // It has tokens again, but `hard` has none and refuses.
+    scene.advance_ms(200);
+    assert_eq!(scene.decide(1, shown), Some(("limit:hard".to_owned(), 0)));
+    // `hard` admits one request now, `cheap` two.
+    scene.advance_ms(800);
+    assert_eq!(scene.decide(0, shown), Some(("limit:hard".to_owned(), 1)));
+}
+
+#[test]
+fn shadow_limits_are_never_the_limit_to_show() {
+    let scene = Scene::new(&format!("enforcement: shadow\n{DEGRADE}"));
+    for _ in 0..6 {
+        assert_eq!(scene.decide(1, shown), None);
+    }
+    let scene = Scene::new(
+        "limits: { trial: { sustained: { rate: 1 }, shadow: true }, \
+         cheap: { sustained: { rate: 9 }, strategy: degrade } }",
+    );
+    for remaining in (0..9).rev() {
+        let cheap = Some(("limit:cheap".to_owned(), remaining));
+        assert_eq!(scene.decide(1, shown), cheap);
+    }
+}
+
 #[test]
 fn in_shadow_nothing_waits_and_nothing_degrades() {
     for config in [QUEUE, DEGRADE] {

@@ -17,6 +17,7 @@ use tollward_http::{CorsOutcome, Peer};
 use tollward_policy::AccessLog as Destination;
 use tollward_tower::Admitted;
 
+use crate::front::Refused;
 use crate::line_log::{LineLog, Written};
 use crate::stats::Stats;
 
@@ -41,8 +42,11 @@ struct Line {
     /// When the request came: Unix milliseconds.
     time_ms: u64,
     ip: IpAddr,
-    method: String,
-    path: String,
+    /// The method and the path, if the request could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
     status: u16,
     duration_us: u64,
     bytes: u64,
@@ -61,6 +65,9 @@ struct Line {
     /// What CORS made of the request, if that is worth telling.
     #[serde(skip_serializing_if = "Option::is_none")]
     cors: Option<&'static str>,
+    /// Why the request was refused before anybody looked at who sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
 }
 
 impl AccessLog {
@@ -81,27 +88,46 @@ impl AccessLog {
 
     pub(crate) fn entry(&self, peer: Peer, head: &Parts) -> Box<Entry> {
         let start = self.clock.now();
-        let path = head.uri.path();
-        let end = path.floor_char_boundary(MAX_PATH);
         Box::new(Entry {
             log: self.clone(),
             start,
-            line: Some(Box::new(Line {
-                time_ms: self.clock.calendar(start).as_micros() / 1000,
-                ip: peer.address.ip().to_canonical(),
-                method: head.method.as_str().chars().take(MAX_METHOD).collect(),
-                path: path[..end].to_owned(),
-                status: CLIENT_HAS_GONE,
-                duration_us: 0,
-                bytes: 0,
-                complete: false,
-                action: None,
-                tenant: None,
-                plan: None,
-                user: None,
-                upstream: None,
-                cors: None,
-            })),
+            line: Some(self.line(start, peer, Some(head))),
+        })
+    }
+
+    /// Takes down a request that was refused before it came to be decided.
+    pub fn refused(&self, refused: &Refused<'_>) {
+        let mut line = self.line(self.clock.now(), refused.peer, refused.head);
+        line.status = refused.status.as_u16();
+        line.bytes = refused.bytes;
+        line.complete = true;
+        line.reason = Some(refused.reason);
+        self.lines.write(line);
+    }
+
+    /// A line of which no more is known than who asks for what.
+    fn line(&self, start: Timestamp, peer: Peer, head: Option<&Parts>) -> Box<Line> {
+        let method = |head: &Parts| head.method.as_str().chars().take(MAX_METHOD).collect();
+        let path = |head: &Parts| {
+            let path = head.uri.path();
+            path[..path.floor_char_boundary(MAX_PATH)].to_owned()
+        };
+        Box::new(Line {
+            time_ms: self.clock.calendar(start).as_micros() / 1000,
+            ip: peer.address.ip().to_canonical(),
+            method: head.map(method),
+            path: head.map(path),
+            status: CLIENT_HAS_GONE,
+            duration_us: 0,
+            bytes: 0,
+            complete: false,
+            action: None,
+            tenant: None,
+            plan: None,
+            user: None,
+            upstream: None,
+            cors: None,
+            reason: None,
         })
     }
 }

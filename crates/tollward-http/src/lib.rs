@@ -9,6 +9,7 @@
 //! bodies of refusals, so every door believes and says the same. This crate does no I/O and reads no
 //! clock; keys for tokens are brought to [`Proofs`].
 
+mod bare;
 mod body;
 mod calendar;
 mod cors;
@@ -22,6 +23,7 @@ mod rejected;
 mod response;
 mod told;
 
+pub use bare::{BareAnswer, explain_bare};
 pub use calendar::iso_ms;
 pub use cors::{CorsHeaders, CorsOutcome, CrossOrigin, cors_of, cross_origin};
 pub use headers::write_headers;
@@ -33,7 +35,9 @@ pub use limit_headers::LimitHeaders;
 pub use outgoing::{add_forwarded, identity_headers, strip, strip_trailers};
 pub use problem::Problem;
 pub use rejected::rejected;
-pub use response::{Asker, DEGRADED, challenge, problem_response, refusal_response};
+pub use response::{
+    Asker, DEGRADED, add_retry_after, challenge, problem_response, refusal_response,
+};
 pub use told::Told;
 
 use http::StatusCode;

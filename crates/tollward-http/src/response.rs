@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE,
+    CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -96,7 +96,17 @@ pub fn problem_response(problem: &Problem, asker: impl Into<Asker>) -> Response<
         let bearer = HeaderValue::from_static("Bearer");
         response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
     }
+    add_retry_after(problem.status, response.headers_mut());
     response
+}
+
+/// Adds `Retry-After` to an answer with status 503, unless it has one: one second, after which most of
+/// what is away briefly is back.
+pub fn add_retry_after(status: StatusCode, headers: &mut HeaderMap) {
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        let retry_after = headers.entry(RETRY_AFTER);
+        retry_after.or_insert(HeaderValue::from_static("1"));
+    }
 }
 
 /// Says by which credentials callers may prove who they are, in an answer that says "unauthorised".

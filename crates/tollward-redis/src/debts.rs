@@ -78,10 +78,8 @@ async fn settle_some(inner: &Inner) -> bool {
 
 /// Puts a debt back that could not be made good, on top of what is owed since.
 fn owe_again(inner: &Inner, key: KeyName, debt: &Debt, cost: u64) {
-    if !inner
-        .local
-        .owe(key, &debt.limit, cost, (inner.shared.now)())
-    {
+    let now = (inner.shared.now)();
+    if !inner.local.owe_again(key, debt, cost, now) {
         inner.shared.stats.debts_dropped.increment();
     }
 }

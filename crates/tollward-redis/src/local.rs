@@ -28,6 +28,8 @@ pub(crate) struct Debt {
     /// What is still outstanding, by this node's share of the limit.
     state: Option<State>,
     share: Limit,
+    /// When the first and the last of it were spent, by this node's clock.
+    spent: (Timestamp, Timestamp),
 }
 
 /// The most buckets whose debts are kept.
@@ -85,6 +87,23 @@ impl Local {
 
     /// Takes note of what was spent here and is to be made good in Redis. False if there is no room.
     pub(crate) fn owe(&self, key: KeyName, limit: &Limit, cost: u64, now: Timestamp) -> bool {
+        self.add_debt(key, limit, cost, (now, now), now)
+    }
+
+    /// Takes note of `cost` of a debt that could not be made good, on top of what is owed since. False if
+    /// there is no room.
+    pub(crate) fn owe_again(&self, key: KeyName, debt: &Debt, cost: u64, now: Timestamp) -> bool {
+        self.add_debt(key, &debt.limit, cost, debt.spent, now)
+    }
+
+    fn add_debt(
+        &self,
+        key: KeyName,
+        limit: &Limit,
+        cost: u64,
+        spent: (Timestamp, Timestamp),
+        now: Timestamp,
+    ) -> bool {
         let share = limit.share(self.nodes());
         let mut debts = self.debts();
         if debts.len() >= MAX_DEBTS && !debts.contains_key(&key) {
@@ -94,10 +113,35 @@ impl Local {
             limit: *limit,
             state: None,
             share,
+            spent,
         });
         debt.limit = *limit;
         debt.share = share;
+        debt.spent = (debt.spent.0.min(spent.0), debt.spent.1.max(spent.1));
         debt.state = share.level(debt.state, now).charge(cost).state();
+        true
+    }
+
+    /// Gives back a charge that was taken here at `charged_at` and is still owed: the debt becomes smaller
+    /// by it, never less than nothing, and the share gets its tokens back. False, and nothing is changed, if
+    /// no debt is from that time: the charge was taken in Redis, or it has been made good there.
+    pub(crate) fn give_back(
+        &self,
+        key: &KeyName,
+        charge: &Charge<'_>,
+        charged_at: Timestamp,
+        now: Timestamp,
+    ) -> bool {
+        {
+            let mut debts = self.debts();
+            let Some(debt) = debts.get_mut(key).filter(|it| it.is_from(charged_at)) else {
+                return false;
+            };
+            // A debt of nothing is kept: others who are part of it must find it too.
+            let level = debt.share.level(debt.state, now);
+            debt.state = level.credit(charge.cost, charged_at).state();
+        }
+        self.credit(std::slice::from_ref(charge), charged_at, now);
         true
     }
 
@@ -138,6 +182,11 @@ impl Local {
 }
 
 impl Debt {
+    /// Whether something that was spent at this moment is part of it.
+    fn is_from(&self, moment: Timestamp) -> bool {
+        (self.spent.0..=self.spent.1).contains(&moment)
+    }
+
     /// Whole tokens that are outstanding, rounded up; at most one capacity of the limit.
     pub(crate) fn tokens(&self, now: Timestamp) -> u64 {
         let Some(state) = self.share.level(self.state, now).state() else {

@@ -150,7 +150,8 @@ impl<'a> Request<'a> {
         Ok(verdict(admitted, &lost, self.charges))
     }
 
-    /// Gives back what was taken at `charged_at`.
+    /// Gives back what was taken at `charged_at`, by this node's clock: here what this node took by itself
+    /// and still owes, in Redis all else.
     pub(crate) async fn give_back(
         &self,
         charged_at: Timestamp,
@@ -161,10 +162,20 @@ impl<'a> Request<'a> {
                 remembered.forget(charge.key);
             }
         }
-        let op = Op::Credit { charged_at };
+        let op = Op::Credit {
+            charged_at: self.inner.shared.by_script_clock(charged_at),
+        };
         let mut result = Ok(());
         let mut flights: SmallVec<[Flight; 1]> = SmallVec::new();
-        for piece in self.pieces() {
+        for mut piece in self.pieces() {
+            let local = &self.inner.local;
+            piece.charges.retain(|place| {
+                let (key, charge) = (&self.keys[*place], &self.charges[*place]);
+                !local.give_back(key, charge, charged_at, self.now)
+            });
+            if piece.charges.is_empty() {
+                continue;
+            }
             let lane = self.inner.shards.lane(piece.slot);
             let part = self.part(&piece, op);
             match lane.map(|lane| self.send(piece, lane, part, false, 0)) {

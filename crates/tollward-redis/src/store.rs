@@ -283,7 +283,6 @@ impl Store for RedisStore {
         let inner = &*self.inner;
         Reply::Later(Box::pin(async move {
             let patience = pin!(tokio::time::sleep(inner.shared.deadline));
-            let charged_at = inner.shared.by_script_clock(charged_at);
             Request::new(inner, charges, Mode::Charge, now)
                 .give_back(charged_at, patience)
                 .await

@@ -65,6 +65,12 @@ pub(crate) fn open(
     let log = AccessLog::open(&settings.access_log, clock, &stats)
         .context("cannot open the access log")?;
     let (log, written) = log.unzip();
+    let logged = log.clone();
+    let refused = move |it: &front::Refused<'_>| {
+        if let Some(log) = &logged {
+            log.refused(it);
+        }
+    };
     let gate = gates.routed();
     let opened = stats.clone();
     let service = move || {
@@ -79,7 +85,8 @@ pub(crate) fn open(
     };
     let open = Arc::new(move |connections| opened.opened(connections));
     let refusing = cors_of_refusals(gates.engine.clone());
-    let workers = front::start(listener.into_std()?, settings, service, refusing, open)
+    let (listener, refused) = (listener.into_std()?, Arc::new(refused));
+    let workers = front::start(listener, settings, service, refusing, open, refused)
         .context("cannot open the gateway")?;
     Ok(Open { workers, written })
 }

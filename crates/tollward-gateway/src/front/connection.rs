@@ -14,6 +14,8 @@ use bytes::Bytes;
 use http::header::{CONNECTION, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
+use http_body::Body as _;
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
@@ -33,6 +35,7 @@ use super::limits::Limits;
 use super::patience::{Event, Patience};
 use super::places::Place;
 use super::pulse::{Guard, Pulse};
+use super::refused::{RefusedHook, Witness};
 use super::wire::{Stream, Wire};
 
 /// Streams of one HTTP/2 connection at once.
@@ -60,6 +63,7 @@ pub(super) struct Shared<S> {
     pub(super) limits: Arc<Limits>,
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) stopping: watch::Receiver<bool>,
+    pub(super) refused: RefusedHook,
 }
 
 /// Serves a connection to its end, or to where it becomes something else.
@@ -79,13 +83,18 @@ pub(super) async fn converse<S, F, B>(
     }
     let pulse = Arc::new(Pulse::new(shared.clock.clone(), shared.limits.clone()));
     let mut patience = Patience::new(pulse.clone(), shared.stopping.clone());
-    let opened = patience.bound(open(stream, &pulse, shared.tls.as_ref(), place));
+    let peer = Peer::new(address, shared.tls.is_some());
+    let witness = Witness {
+        peer,
+        hook: shared.refused.clone(),
+    };
+    let tls = shared.tls.as_ref();
+    let opened = patience.bound(open(stream, &pulse, tls, witness.clone(), place));
     let (wire, is_http2) = match opened.await {
         Some(Ok(opened)) => opened,
         Some(Err(error)) => return debug!(%address, %error, "no connection came about"),
         None => return,
     };
-    let peer = Peer::new(address, shared.tls.is_some());
     let io = TokioIo::new(wire);
     let limits = shared.limits.clone();
     if is_http2 {
@@ -93,7 +102,7 @@ pub(super) async fn converse<S, F, B>(
             io,
             service_fn(move |request| {
                 let guard = pulse.begin_http2();
-                answer(shared.clone(), peer, request, Ok(()), guard)
+                answer(shared.clone(), witness.clone(), request, Ok(()), guard)
             }),
         );
         let leave = http2::Connection::graceful_shutdown;
@@ -106,7 +115,7 @@ pub(super) async fn converse<S, F, B>(
             service_fn(move |request| {
                 let (guard, head) = pulse.begin_http1();
                 let agreed = agree(head, request.body());
-                answer(shared.clone(), peer, request, agreed, guard)
+                answer(shared.clone(), witness.clone(), request, agreed, guard)
             }),
         );
         let connection = connection.with_upgrades();
@@ -122,10 +131,11 @@ async fn open(
     stream: TcpStream,
     pulse: &Arc<Pulse>,
     tls: Option<&TlsAcceptor>,
+    witness: Witness,
     place: Place,
 ) -> io::Result<(Wire, bool)> {
     let Some(tls) = tls else {
-        let mut wire = Wire::new(Stream::Clear(stream), pulse.clone(), place);
+        let mut wire = Wire::new(Stream::Clear(stream), pulse.clone(), witness, place);
         let is_http2 = wire.is_http2().await?;
         return Ok((wire, is_http2));
     };
@@ -135,7 +145,7 @@ async fn open(
     pulse.is_opening(false);
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let stream = Stream::Tls(Box::new(stream));
-    Ok((Wire::new(stream, pulse.clone(), place), is_http2))
+    Ok((Wire::new(stream, pulse.clone(), witness, place), is_http2))
 }
 
 fn http1(limits: &Limits) -> http1::Builder {
@@ -215,7 +225,7 @@ async fn drive<C, E: Display>(
 /// Answers one request: with a refusal, or as the service does.
 async fn answer<S, F, B>(
     shared: Arc<Shared<S>>,
-    peer: Peer,
+    witness: Witness,
     request: Request<Incoming>,
     agreed: Result<(), Refusal>,
     guard: Guard,
@@ -234,7 +244,7 @@ where
     let given = match admitted {
         Ok(()) => {
             let body = Body::new(incoming, max_body, &guard);
-            let response = (shared.service)(peer, Request::from_parts(parts, body)).await;
+            let response = (shared.service)(witness.peer, Request::from_parts(parts, body)).await;
             // Whatever became of it: the reason is that there was too much of it.
             match guard.exchange.is_too_long.load(Ordering::Relaxed) {
                 true => Err((Refusal::too_long(), cors_of(response.headers()))),
@@ -242,6 +252,9 @@ where
             }
         }
         Err(refusal) => {
+            let bytes = problem(refusal, asker).body().size_hint().exact();
+            let bytes = bytes.unwrap_or(0);
+            witness.tell(Some(&parts), refusal.status, refusal.detail, bytes);
             let mut headers = HeaderMap::new();
             (shared.refusing)(&parts, &mut headers);
             Err((refusal, headers))
@@ -280,8 +293,12 @@ where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
     guard.pulse.refuse();
-    let problem = Problem::new(refusal.status, refusal.detail);
-    let mut response = problem_response(&problem, asker);
+    let mut response = problem(refusal, asker);
     response.headers_mut().extend(headers);
     response.map(|body| Answer::ours(body, guard))
+}
+
+fn problem(refusal: Refusal, asker: Asker) -> Response<Full<Bytes>> {
+    let problem = Problem::new(refusal.status, refusal.detail);
+    problem_response(&problem, asker)
 }

@@ -6,8 +6,9 @@
 //! whether the client keeps us from writing; bodies (`body.rs`) tell whether it keeps us waiting for
 //! theirs or does not take ours. `Patience` looks at the pulse, with one timer a connection and a clock
 //! of 100 ms, and ends what has stood still for too long. Before a service sees a request, `head.rs`
-//! has refused what is ambiguous.
+//! has refused what is ambiguous; what hyper refuses by itself is explained by `bare.rs`.
 
+mod bare;
 mod body;
 mod clock;
 mod connection;
@@ -17,12 +18,15 @@ mod limits;
 mod patience;
 mod places;
 mod pulse;
+mod refused;
 mod tls;
 mod wire;
 mod workers;
 
+pub use bare::{Instead, Turn};
 pub use body::{Body, BodyError};
 pub use connection::RefusalHook;
 pub use places::OpenHook;
+pub use refused::{Refused, RefusedHook};
 pub use tls::{Certificate, TlsError, tls_config};
 pub use workers::{Workers, start};

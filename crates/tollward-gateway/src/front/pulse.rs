@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::AbortHandle;
 
+use super::bare::Turn;
 use super::clock::Clock;
 use super::framing::{Framing, Head, Phase};
 use super::limits::Limits;
@@ -29,6 +30,8 @@ pub(super) struct Pulse {
     limits: Arc<Limits>,
     state: Mutex<State>,
     is_condemned: AtomicBool,
+    /// Whether a service's answer is being written.
+    pub(super) turn: Turn,
     /// When the client last took more than control frames.
     moved: AtomicU64,
 }
@@ -102,6 +105,7 @@ impl Pulse {
             limits,
             state: Mutex::new(state),
             is_condemned: AtomicBool::new(false),
+            turn: Turn::off(),
             moved: AtomicU64::new(0),
         }
     }
@@ -118,11 +122,13 @@ impl Pulse {
     /// From now on the messages of HTTP/1 are followed.
     pub(super) fn follow_http1(&self) {
         self.state().framing = Some(Framing::new(self.limits.header_bytes));
+        self.turn.switch(true);
     }
 
     /// From now on the bytes are nobody's messages.
     pub(super) fn follow_no_more(&self) {
         self.state().framing = None;
+        self.turn.switch(false);
     }
 
     /// The client has begun something before its first request: a handshake, a preface.
@@ -166,6 +172,7 @@ impl Pulse {
 
     /// A request begins: HTTP/1 with the head that was read along, if its end was seen.
     pub(super) fn begin_http1(self: &Arc<Self>) -> (Guard, Option<Head>) {
+        self.turn.asked();
         let mut state = self.state();
         let exchange = state.begin();
         state.exchanges.clear();
@@ -375,6 +382,7 @@ pub(super) struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let now = self.pulse.now();
+        self.pulse.turn.answered();
         self.exchange.writing.store(0, Ordering::Relaxed);
         let mut state = self.pulse.state();
         state.open = state.open.saturating_sub(1);

@@ -11,8 +11,10 @@ use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
 
+use super::bare::Instead;
 use super::places::Place;
 use super::pulse::Pulse;
+use super::refused::Witness;
 
 /// How long a client that was refused may go on sending, so that it comes to read the refusal: a
 /// socket that is closed with bytes unread takes back what it has sent.
@@ -38,17 +40,21 @@ pub(super) struct Wire {
     pulse: Arc<Pulse>,
     is_blocked: bool,
     linger: Option<Pin<Box<Sleep>>>,
+    instead: Instead,
+    witness: Witness,
     _place: Place,
 }
 
 impl Wire {
-    pub(super) fn new(stream: Stream, pulse: Arc<Pulse>, place: Place) -> Self {
+    pub(super) fn new(stream: Stream, pulse: Arc<Pulse>, witness: Witness, place: Place) -> Self {
         Self {
             stream,
             first: ([0; PREFACE.len()], 0, 0),
             pulse,
             is_blocked: false,
             linger: None,
+            instead: Instead::default(),
+            witness,
             _place: place,
         }
     }
@@ -100,6 +106,27 @@ impl Wire {
         written
     }
 
+    /// Whether these bytes are hyper's own answer, for which another is written.
+    fn is_bare(&mut self, pieces: &[IoSlice<'_>]) -> bool {
+        if let Some(answer) = self.instead.look(&self.pulse.turn, pieces) {
+            self.witness
+                .tell(None, answer.status, answer.detail, answer.body_bytes as u64);
+        }
+        self.instead.is_some()
+    }
+
+    fn poll_write_instead(
+        &mut self,
+        cx: &mut Context<'_>,
+        asked: usize,
+    ) -> Poll<io::Result<usize>> {
+        let stream = &mut self.stream;
+        let written = self
+            .instead
+            .poll_write(asked, |bytes| stream.poll_write(cx, bytes));
+        self.counted(written)
+    }
+
     /// Reads and throws away until the client has gone, or for a while.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let until = self.linger.get_or_insert_with(|| Box::pin(sleep(LINGER)));
@@ -149,10 +176,10 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = match &mut self.stream {
-            Stream::Clear(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        };
+        if self.is_bare(&[IoSlice::new(bytes)]) {
+            return self.poll_write_instead(cx, bytes.len());
+        }
+        let written = self.stream.poll_write(cx, bytes);
         self.counted(written)
     }
 
@@ -161,6 +188,10 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.is_bare(pieces) {
+            let asked = pieces.iter().map(|piece| piece.len()).sum();
+            return self.poll_write_instead(cx, asked);
+        }
         let written = match &mut self.stream {
             Stream::Clear(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
             Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
@@ -176,6 +207,7 @@ impl AsyncWrite for Wire {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.pulse.turn.flushed();
         // A socket has nothing to flush, and its readiness says nothing about being blocked.
         let Stream::Tls(stream) = &mut self.stream else {
             return Poll::Ready(Ok(()));
@@ -208,6 +240,13 @@ impl Stream {
         match self {
             Self::Clear(stream) => Pin::new(stream).poll_read(cx, buffer),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Clear(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 }

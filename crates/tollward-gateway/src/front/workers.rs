@@ -25,6 +25,7 @@ use super::connection::{RefusalHook, Shared, converse};
 use super::limits::Limits;
 use super::patience::stopped;
 use super::places::{OpenHook, Places};
+use super::refused::RefusedHook;
 use super::tls::{Certificate, tls_config};
 
 /// When accepting fails (for want of descriptors, say), others get this long to let some go.
@@ -62,13 +63,15 @@ impl Workers {
 /// runtime, and makes what answers the requests of that worker's connections. What a client does wrong
 /// never gets there: every request has a target that starts with a slash (or is `*`), one Host that is
 /// right (HTTP/1.0: or none), and a body whose length is beyond doubt. `refusing` adds headers to the refusals of
-/// the others. `open` is told of every connection that is opened (1) or closed (-1).
+/// the others, and `refused` is told of them. `open` is told of every connection that is opened (1) or closed
+/// (-1).
 pub fn start<M, S, F, B>(
     listener: std::net::TcpListener,
     settings: &GatewaySettings,
     service: M,
     refusing: RefusalHook,
     open: OpenHook,
+    refused: RefusedHook,
 ) -> io::Result<Workers>
 where
     M: Fn() -> S + Send + Sync + 'static,
@@ -105,6 +108,7 @@ where
         let (service, tls, limits) = (service.clone(), tls.clone(), limits.clone());
         let refusing = refusing.clone();
         let (alive, stopping) = (alive.clone(), stop.clone());
+        let refused = refused.clone();
         let shared = move || Shared {
             service: service(),
             refusing,
@@ -112,6 +116,7 @@ where
             limits,
             tls,
             stopping,
+            refused,
         };
         thread::Builder::new()
             .name(format!("gateway-{number}"))

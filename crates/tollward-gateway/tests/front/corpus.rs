@@ -1,6 +1,6 @@
 //! Every request of the table, in one piece, in small ones, and with time for an answer.
 
-use crate::front::{Client, Front, settings};
+use crate::front::{Answer, Client, Front, settings};
 use crate::table::{Case, Expect, cases};
 
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +24,12 @@ fn no_request_is_taken_for_another() {
         for (way, delivery) in deliveries.into_iter().enumerate() {
             let canary = format!("/canary/{number}/{way}");
             let next = format!("GET {canary} HTTP/1.1\r\nHost: canary\r\n\r\n").into_bytes();
+            let before = front.seen.refused.lock().unwrap().len();
             let mut client = front.connect();
             let first = deliver(&mut client, case, delivery, &next);
-            if let Err(fault) = check(&front, &mut client, case, first, &canary) {
+            let checked = check(&front, &mut client, case, first.as_ref(), &canary);
+            let checked = checked.and_then(|()| explained(&front, case, first.as_ref(), before));
+            if let Err(fault) = checked {
                 faults.push(format!("{}, {delivery:?}: {fault}", case.name));
             }
         }
@@ -37,15 +40,10 @@ fn no_request_is_taken_for_another() {
 }
 
 /// Sends a request and the canary, and gives the status and the body of the first answer.
-fn deliver(
-    client: &mut Client,
-    case: &Case,
-    delivery: Delivery,
-    next: &[u8],
-) -> Option<(u16, String)> {
+fn deliver(client: &mut Client, case: &Case, delivery: Delivery, next: &[u8]) -> Option<Answer> {
     let bytes = &case.bytes;
     let is_finished = !matches!(case.expect, Expect::Unfinished(_));
-    let first = match delivery {
+    match delivery {
         Delivery::Apart if is_finished => {
             client.send(bytes);
             let first = client.answer();
@@ -63,19 +61,59 @@ fn deliver(
             client.send(next);
             client.answer()
         }
+    }
+}
+
+/// Whether a refusal is a problem, and somebody was told of it: once.
+fn explained(
+    front: &Front,
+    case: &Case,
+    first: Option<&Answer>,
+    before: usize,
+) -> Result<(), String> {
+    let (Expect::Refused(_), Some(answer)) = (&case.expect, first) else {
+        return Ok(());
     };
-    first.map(|answer| (answer.status, answer.body))
+    // The service got the head, and this is its own answer to the rest.
+    if answer.body == "the body is broken" {
+        return Ok(());
+    }
+    let told = &front.seen.refused.lock().unwrap()[before..];
+    let is_told = match told {
+        [(status, _)] => *status == answer.status,
+        // A body may turn out to be too long when the service has the head.
+        [] => answer.status == 413,
+        _ => false,
+    };
+    if !is_told {
+        return Err(format!("told of {told:?}, answered {}", answer.status));
+    }
+    let head = answer.head.to_ascii_lowercase();
+    for field in [
+        "content-type: application/problem+json\r\n",
+        "connection: close\r\n",
+    ] {
+        if !head.contains(field) {
+            return Err(format!("no {field:?} in {head:?}"));
+        }
+    }
+    let problem: serde_json::Value =
+        serde_json::from_str(&answer.body).map_err(|error| error.to_string())?;
+    let reasons = || told.iter().all(|(_, reason)| problem["detail"] == **reason);
+    let is_told = problem["status"] == answer.status && reasons();
+    let faulty = format!("{problem} for {told:?}");
+    is_told.then_some(()).ok_or(faulty)
 }
 
 fn check(
     front: &Front,
     client: &mut Client,
     case: &Case,
-    first: Option<(u16, String)>,
+    first: Option<&Answer>,
     canary: &str,
 ) -> Result<(), String> {
-    let status = first.as_ref().map(|(status, _)| *status);
-    let body = first.as_ref().map_or("", |(_, body)| body);
+    let status = first.map(|answer| answer.status);
+    let body = first.map_or("", |answer| &answer.body);
     let is_expected = match &case.expect {
         Expect::Served(parts) | Expect::Last(parts) => {
             status == Some(200) && parts.iter().all(|part| body.contains(part))

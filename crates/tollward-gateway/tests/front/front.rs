@@ -16,7 +16,7 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use tokio::sync::Notify;
-use tollward_gateway::front::{Body, BodyError, Workers, start};
+use tollward_gateway::front::{Body, BodyError, Refused, Workers, start};
 use tollward_policy::{AccessLog, GatewaySettings};
 
 /// Long enough for anything that is not stuck.
@@ -41,6 +41,8 @@ pub(crate) fn settings() -> GatewaySettings {
 /// What the service has seen and waits for.
 #[derive(Default)]
 pub(crate) struct Seen {
+    /// The status and the reason of each request that did not get to the service.
+    pub(crate) refused: Mutex<Vec<(u16, String)>>,
     /// The paths of all requests.
     pub(crate) paths: Mutex<Vec<String>>,
     /// Lets one of those who asked for `/wait` go.
@@ -69,14 +71,14 @@ impl Front {
             let seen = told.clone();
             move |_, request| answer(seen.clone(), request)
         };
-        let workers = start(
-            listener,
-            settings,
-            service,
-            Arc::new(|_, _| ()),
-            Arc::new(count),
-        )
-        .unwrap();
+        let told = seen.clone();
+        let refused = move |it: &Refused<'_>| {
+            let refused = (it.status.as_u16(), it.reason.to_owned());
+            told.refused.lock().unwrap().push(refused);
+        };
+        let (count, refused) = (Arc::new(count), Arc::new(refused));
+        let refusing = Arc::new(|_: &_, _: &mut _| ());
+        let workers = start(listener, settings, service, refusing, count, refused).unwrap();
         Self {
             address,
             workers,
@@ -159,6 +161,12 @@ async fn tell(seen: Arc<Seen>, request: Request<Body>) -> Response<Full<Bytes>> 
         "/panic" => panic!("as was asked for"),
         "/wait" => seen.go.notified().await,
         "/upgrade" => return crate::upgrade::switch(request),
+        // As hyper itself would write it.
+        "/empty-400" => {
+            let mut response = Response::new(Full::default());
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+            return response;
+        }
         "/unread" => return Response::new(Full::default()),
         _ => {}
     }

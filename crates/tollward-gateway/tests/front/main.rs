@@ -3,6 +3,7 @@
 // Clippy knows the test functions as tests, but not the functions they share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bare;
 mod corpus;
 mod drain;
 mod front;

@@ -124,6 +124,19 @@ fn problems_have_their_grpc_status() {
 }
 
 #[test]
+fn a_503_says_when_to_retry() {
+    for media_type in [None, Some("application/grpc")] {
+        for status in [400, 401, 404, 500, 502, 503, 504] {
+            let problem = Problem::new(StatusCode::from_u16(status).unwrap(), "no");
+            let response = problem_response(&problem, asker("POST", media_type));
+            let retry_after = response.headers().get("retry-after");
+            let expected = (status == 503).then_some("1");
+            assert_eq!(retry_after.map(|it| it.to_str().unwrap()), expected);
+        }
+    }
+}
+
+#[test]
 fn problems_are_json() {
     let problem = Problem::new(StatusCode::BAD_GATEWAY, "The upstream is gone.").with("x", 1);
     let response = problem_response(&problem, asker("GET", None));

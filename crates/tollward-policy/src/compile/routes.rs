@@ -10,30 +10,36 @@ impl Compiler {
         let mut routes: Vec<Route> = Vec::new();
         for written in &file.routes {
             let place = &written.match_.place;
-            let pattern = match Pattern::parse(&written.match_.value, paths) {
+            let pattern = Pattern::parse(&written.match_.value, paths);
+            // A route whose `match` is at fault is read all the same, for its other faults.
+            let name = match &pattern {
+                Ok(pattern) => pattern.to_string(),
+                Err(_) => written.match_.value.clone(),
+            };
+            let route = self.route(written, &name, file);
+            let pattern = match pattern {
                 Ok(pattern) => pattern,
                 Err(fault) => {
                     self.fault(place, fault.message, fault.hint);
                     continue;
                 }
             };
-            if let Err(other) = router.insert(&pattern, routes.len()) {
-                let first: &Place = &routes[other].place;
-                let message = format!(
-                    "matches the same as the route in line {}: `{pattern}`",
-                    first.line
-                );
-                self.fault(place, message, "make one route of the two");
-                continue;
+            match router.insert(&pattern, routes.len()) {
+                Ok(()) => routes.push(route),
+                Err(other) => {
+                    let first: &Place = &routes[other].place;
+                    let message = format!(
+                        "matches the same as the route in line {}: `{name}`",
+                        first.line
+                    );
+                    self.fault(place, message, "make one route of the two");
+                }
             }
-            let route = self.route(written, &pattern, file);
-            routes.push(route);
         }
         (router, routes)
     }
 
-    fn route(&mut self, written: &config::Route, pattern: &Pattern, file: &File) -> Route {
-        let name = pattern.to_string();
+    fn route(&mut self, written: &config::Route, name: &str, file: &File) -> Route {
         let says = |flag: &Option<_>| word(flag.as_ref()).unwrap_or(false);
         let (deny, allow) = (says(&written.deny), says(&written.allow));
         let priced = written.cost.is_some()
@@ -62,7 +68,7 @@ impl Compiler {
         }
         let upstream = written.upstream.as_ref();
         Route {
-            limits: self.route_limits(written, &name, file),
+            limits: self.route_limits(written, name, file),
             upstream: upstream.and_then(|upstream| self.named_upstream(upstream, file)),
             cors: self.route_cors(written, file),
             name: name.into(),

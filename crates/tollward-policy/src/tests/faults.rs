@@ -100,6 +100,32 @@ routes:
 }
 
 #[test]
+fn a_bad_match_hides_no_other_fault_of_its_route() {
+    assert_faults(
+        "
+upstreams: { app: { url: http://127.0.0.1:1 } }
+routes:
+  - { match: v1/a, upstream: ap }
+  - { match: /b*, deny: true, allow: true }
+  - { match: /c, upstream: app, rate_limit: { sustained: { rate: 2 } } }
+  - { match: /c, upstream: app, rate_limit: { sustained: { rate: 2 } } }
+  - { match: /c, rate_limit: { sustained: { rate: 2 }, burst: {} } }
+  - { match: d, upstream: app, rate_limit: { sustained: { rate: 2 } } }
+",
+        &[
+            "4:14: routes[0].match: a path begins with `/`; write for example `/v1/jobs/**`",
+            "4:30: routes[0].upstream: there is no upstream `ap`; did you mean `app`?",
+            "5:5: routes[1]: both `deny` and `allow`; keep the one you mean",
+            "5:14: routes[1].match: `b*` mixes `*` with text; `*` stands for a whole segment, `**` for the rest of the path",
+            "7:14: routes[3].match: matches the same as the route in line 6: `/c`; make one route of the two",
+            "8:14: routes[4].match: matches the same as the route in line 6: `/c`; make one route of the two",
+            "8:63: routes[4].rate_limit.burst: a `burst` that says nothing; give it a `capacity` or an `allowance`, or remove it",
+            "9:14: routes[5].match: a path begins with `/`; write for example `/v1/jobs/**`",
+        ],
+    );
+}
+
+#[test]
 fn the_same_route_many_times() {
     let line = "  - { match: /a }\n";
     let text = format!("routes:\n{}", line.repeat(5));

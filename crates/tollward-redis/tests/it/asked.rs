@@ -137,6 +137,17 @@ pub(crate) async fn take_one(store: &RedisStore, one: &Ask) -> Said {
     take(store, std::slice::from_ref(one)).await
 }
 
+/// Gives back what was taken at a time that this node held it to be.
+pub(crate) async fn give_back_of(
+    store: &RedisStore,
+    asks: &[Ask],
+    charged_at: Timestamp,
+) -> Result<(), StoreError> {
+    let charges: Vec<_> = asks.iter().map(Ask::charge).collect();
+    let reply = store.credit(&charges, charged_at, real_now());
+    reply.wait().await
+}
+
 /// What is left of a bucket in Redis.
 pub(crate) async fn left(store: &RedisStore, one: &Ask) -> u32 {
     let said = peek(store, one).await;

@@ -1,13 +1,17 @@
 //! Redis goes and comes back: what is decided meanwhile, and what is made good.
 
+use std::slice::from_ref;
+
 use tollward_core::OnFailure;
 use tollward_redis::{Options, RedisStore};
 use tollward_store::{Mode, Outcome, Source, StoreError};
 use tollward_testkit::fault::FaultProxy;
 use tollward_testkit::redis::RedisServer;
 
-use crate::asked::{Ask, ask, left, only, peek, take, take_one, until, until_down};
-use crate::started::{block_on, in_real_time, store, wait_until_up};
+use crate::asked::{
+    Ask, ask, ask_at, give_back_of, left, only, peek, take, take_one, until, until_down,
+};
+use crate::started::{block_on, in_real_time, real_now, store, wait_until_up};
 
 #[test]
 fn nodes_share_the_limit_while_redis_is_away() {
@@ -98,6 +102,69 @@ fn what_was_spent_without_redis_is_added_to_what_it_has() {
         assert_eq!(store.stats().settled.get(), 7 + 30 + 28);
         assert_eq!(store.stats().debts_dropped.get(), 0);
         assert_eq!(take_one(&store, &some).await.source, Source::Redis);
+    });
+}
+
+#[test]
+fn what_is_given_back_without_redis_is_neither_spent_nor_owed() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.addr());
+    block_on(async {
+        let store = alone(&format!("redis://{}", proxy.addr())).await;
+        let witness = alone(&server.url()).await;
+        let before = Ask::one(only(30), "before").cost(4);
+        let some = Ask::one(only(30), "some").cost(5);
+        let all = Ask::one(only(30), "all").cost(7);
+        let taken = async |asks: &[Ask], source| {
+            let at = real_now();
+            let said = ask_at(&store, asks, Mode::Charge, at).await.unwrap();
+            assert_eq!((said.source, said.admitted), (source, true));
+            at
+        };
+        let early = taken(from_ref(&before), Source::Redis).await;
+
+        proxy.refuse(true);
+        proxy.cut();
+        until_down(&store).await;
+        let first = taken(&[some.clone(), all.clone()], Source::Local).await;
+        let second = taken(from_ref(&some), Source::Local).await;
+        // Taken in Redis, so it is not given back here, though somebody else has spent of the share since.
+        let spent_later = taken(from_ref(&before), Source::Local).await;
+        let refused = give_back_of(&store, from_ref(&before), early).await;
+        assert_eq!(refused, Err(StoreError::Unavailable));
+        let locally_left = async |one: &Ask| {
+            let said = peek(&store, one).await;
+            assert_eq!(said.source, Source::Local);
+            said.outcomes[0].remaining
+        };
+        assert_eq!(locally_left(&before).await, 26);
+
+        let both = [some.clone(), all.clone()];
+        assert_eq!(give_back_of(&store, &both, first).await, Ok(()));
+        assert_eq!(locally_left(&some).await, 25);
+        assert_eq!(locally_left(&all).await, 30);
+        // More than is owed makes a debt of nothing.
+        let too_much = [all.clone().cost(100)];
+        assert_eq!(give_back_of(&store, &too_much, first).await, Ok(()));
+        assert_eq!(locally_left(&all).await, 30);
+        assert_eq!(
+            give_back_of(&store, from_ref(&before), spent_later).await,
+            Ok(())
+        );
+        assert_eq!(locally_left(&before).await, 30);
+
+        proxy.refuse(false);
+        wait_until_up(&store).await;
+        until("nothing is owed", async || store.debts() == 0).await;
+        assert_eq!(store.stats().settled.get(), 5);
+        for (one, remaining) in [(&before, 26), (&some, 25), (&all, 30)] {
+            assert_eq!(left(&witness, one).await, remaining);
+        }
+        // By now it has been charged in Redis, so it is given back there.
+        assert_eq!(give_back_of(&store, from_ref(&some), second).await, Ok(()));
+        assert_eq!(left(&witness, &some).await, 30);
+        assert_eq!(give_back_of(&store, from_ref(&before), early).await, Ok(()));
+        assert_eq!(left(&witness, &before).await, 30);
     });
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Keys {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List keys; those of the configuration file, which has only their hashes, are not among them
+    /// List keys, those of the configuration file too
     List {
         /// Only keys of this tenant
         #[arg(long)]

@@ -18,6 +18,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tollward_gateway::front::Turn;
 use tracing::{debug, warn};
 
 use super::patience::Patient;
@@ -111,14 +112,17 @@ async fn converse<D: Door>(
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "cannot set TCP_NODELAY");
     }
+    let turn = Arc::new(Turn::idle());
     let service = service_fn(|request| {
-        let door = door.clone();
+        let (door, turn) = (door.clone(), turn.clone());
         async move {
+            turn.asked();
             let answer = door.answer(peer, request).await;
+            turn.answered();
             Ok::<_, Infallible>(answer)
         }
     });
-    let stream = Patient::new(stream, limits.write_timeout);
+    let stream = Patient::new(stream, limits.write_timeout, turn.clone());
     // Without a timer hyper would ignore the timeout.
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -3,9 +3,9 @@ use http::{Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use serde::Serialize;
-use tollward_http::Problem;
+use tollward_http::{Problem, add_retry_after};
 
-/// An answer with a body of this type.
+/// An answer with a body of this type. With status 503, it says when to retry.
 pub(crate) fn reply(
     status: StatusCode,
     media_type: &'static str,
@@ -15,6 +15,7 @@ pub(crate) fn reply(
     *response.status_mut() = status;
     let media_type = HeaderValue::from_static(media_type);
     response.headers_mut().insert(CONTENT_TYPE, media_type);
+    add_retry_after(status, response.headers_mut());
     response
 }
 

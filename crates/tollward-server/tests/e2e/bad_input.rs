@@ -20,6 +20,9 @@ pub(crate) const FINE: &[&str] = &[
     " \r\n\t{ } ",
     r#"{"cost":0}"#,
     r#"{"cost":10}"#,
+    r#"{"cost":10.0}"#,
+    r#"{"cost":1e1}"#,
+    r#"{"cost":-0.0}"#,
     r#"{"tenant":null,"plan":null,"user":null,"client":null,"api_key":null}"#,
     r#"{"ip":null,"method":null,"path":null,"peek":null}"#,
     r#"{"peek":false}"#,
@@ -40,16 +43,22 @@ pub(crate) const FINE: &[&str] = &[
 ];
 
 /// Bodies that cost more than there can ever be.
-pub(crate) const TOO_DEAR: &[&str] = &[r#"{"cost":11}"#, r#"{"cost":4294967295}"#];
+pub(crate) const TOO_DEAR: &[&str] = &[
+    r#"{"cost":11}"#,
+    r#"{"cost":4294967295}"#,
+    r#"{"cost":4294967295.0}"#,
+];
 
 /// Bodies that are JSON, but not a check.
 pub(crate) const NO_CHECK: &[&str] = &[
     r#"{"cost":-1}"#,
-    r#"{"cost":-0}"#,
     r#"{"cost":1.5}"#,
-    r#"{"cost":1.0}"#,
-    r#"{"cost":1e2}"#,
+    r#"{"cost":15e-1}"#,
+    r#"{"cost":1e10}"#,
+    r#"{"cost":4294967295.00000001}"#,
+    r#"{"cost":4294967296.0}"#,
     r#"{"cost":1e308}"#,
+    r#"{"cost":1e400}"#,
     r#"{"cost":4294967296}"#,
     r#"{"cost":9223372036854775808}"#,
     r#"{"cost":18446744073709551616}"#,
@@ -118,7 +127,6 @@ pub(crate) const NO_JSON: &[&[u8]] = &[
     b"{\"user\":\"a\"",
     b"{\"cost\":NaN}",
     b"{\"cost\":Infinity}",
-    b"{\"cost\":1e400}",
     b"{\"cost\":00}",
     b"{\"cost\":+5}",
     b"{\"cost\":0x10}",
@@ -174,6 +182,33 @@ fn a_check_has_its_status_and_a_mistake_costs_nothing() {
         let response = client.post("/v1/check?answer=client", text);
         assert_problem(&response, 400, &what);
         assert_untouched(&mut client, &what);
+    }
+}
+
+#[test]
+fn what_is_not_http_is_told_so() {
+    let served = Served::of(CONFIG);
+    let long = format!(
+        "GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n",
+        "x".repeat(300_000)
+    );
+    for address in [served.api, served.admin] {
+        for (request, status) in [
+            ("garbage\r\n\r\n", 400),
+            ("GET / HTTP/7.5\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
+            (&*long, 431),
+        ] {
+            let mut connection = Connection::open(address).unwrap();
+            // Also behind a request that was answered.
+            let first = connection.request("GET", "/nowhere", &[], b"").unwrap();
+            assert_eq!(first.status, 404);
+            connection.send(request.as_bytes()).unwrap();
+            let response = connection.read(false).unwrap();
+            assert_problem(&response, status, request.get(..40).unwrap_or(request));
+            assert_eq!(response.header("connection"), Some("close"));
+            assert_eq!(connection.read_to_end(), b"");
+        }
     }
 }
 

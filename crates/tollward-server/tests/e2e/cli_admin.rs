@@ -37,8 +37,12 @@ pub(crate) struct Office {
 
 impl Office {
     pub(crate) fn open() -> Self {
+        Self::of(CONFIG)
+    }
+
+    pub(crate) fn of(config: &str) -> Self {
         let folder = Folder::new();
-        let file = folder.write("tollward.yaml", CONFIG);
+        let file = folder.write("tollward.yaml", config);
         let mut serve = tollward();
         serve.args(["serve", "--config", arg(&file)]);
         serve.env("TOLLWARD_ADMIN_TOKEN", TOKEN);

@@ -6,6 +6,20 @@ use crate::cli_admin::{Office, assert_words, cells};
 use crate::served::{Client, until};
 
 #[test]
+fn keys_of_the_file_are_listed_as_the_help_says() {
+    let hash = "ab".repeat(32);
+    let office = Office::of(&format!(
+        "tenants: {{ acme: {{}} }}\nkeys: [ {{ sha256: {hash}, tenant: acme }} ]\n"
+    ));
+    assert_words(
+        &office.ok(&["keys", "list"]),
+        &["sha256:abababababab", "acme"],
+    );
+    let help = office.ok(&["keys", "list", "--help"]);
+    assert_words(&help, &["those of the configuration file too"]);
+}
+
+#[test]
 fn a_key_lives() {
     let office = Office::open();
     let create = [

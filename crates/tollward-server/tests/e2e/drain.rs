@@ -35,6 +35,7 @@ fn what_is_under_way_is_answered() {
         // Whoever asks is told that this one goes, until it has gone.
         let ready = get(process.admin, "/readyz");
         assert_eq!((ready.status, &*ready.text()), (503, "stopping\n"));
+        assert_eq!(ready.header("retry-after"), Some("1"));
         assert_eq!(get(process.admin, "/healthz").status, 200);
         assert_eq!(get(process.admin, "/metrics").status, 200);
 

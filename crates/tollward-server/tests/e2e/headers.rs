@@ -164,6 +164,26 @@ fn pages_in_a_browser_may_read_them_if_told_so() {
 }
 
 #[test]
+fn a_degrading_limit_is_told_while_it_has_tokens() {
+    let served = Served::of(
+        "plans: { free: { rate_limit: { sustained: { rate: 2, window: minute }, scope: user, \
+         strategy: degrade } } }",
+    );
+    let mut client = served.client();
+    for (remaining, action) in [("1", "allow"), ("0", "allow"), ("0", "degrade")] {
+        let response = client.ask(json!({ "user": "a", "plan": "free" }));
+        let answer = body(&response);
+        assert_eq!(answer["action"], action);
+        assert_eq!(answer["binding"], "plan:free");
+        assert_eq!(answer["limit"], 2);
+        assert_eq!(answer["remaining"].to_string(), remaining);
+        assert_eq!(response.header("x-ratelimit-limit"), Some("2"));
+        assert_eq!(response.header("x-ratelimit-remaining"), Some(remaining));
+        assert!(response.header("x-ratelimit-reset").is_some());
+    }
+}
+
+#[test]
 fn a_limit_can_keep_its_state_to_itself() {
     let served = Served::of(
         "

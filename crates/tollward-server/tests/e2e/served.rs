@@ -160,7 +160,8 @@ pub(crate) fn assert_problem(response: &Response, status: u16, what: &str) -> Va
     assert_eq!(response.status, status, "{what}: {text}");
     let media_type = response.header("content-type");
     assert_eq!(media_type, Some("application/problem+json"), "{what}");
-    assert_eq!(response.header("retry-after"), None, "{what}");
+    let retry_after = (status == 503).then_some("1");
+    assert_eq!(response.header("retry-after"), retry_after, "{what}");
     let problem = json(response);
     assert_eq!(problem["status"], status, "{what}: {text}");
     for member in ["type", "title", "detail"] {

@@ -142,11 +142,16 @@ fn a_client_that_goes_away_leaves_nothing_half_charged() {
     assert!((800..1000).contains(&tenant), "{tenant}");
 }
 
-/// Wherever the line is kept.
+/// Wherever the line is kept: in Redis, in a cluster, or on the node while Redis is away.
 #[test]
 fn whoever_leaves_the_line_gives_its_tokens_back() {
     let (single, cluster) = (RedisServer::start(), RedisCluster::start());
-    for url in [single.url(), cluster.url()] {
+    let lost = RedisServer::start();
+    for (url, source) in [
+        (single.url(), "redis"),
+        (cluster.url(), "redis"),
+        (lost.url(), "local"),
+    ] {
         let upstream = Upstream::start();
         let config = format!(
             "
@@ -161,6 +166,14 @@ upstreams: {{ app: {{ url: {} }} }}
             upstream.url()
         );
         let (process, _folder) = asking(&config, &url);
+        if source == "local" {
+            lost.kill();
+            until("a node without Redis", || {
+                let page = process.metrics();
+                let mut ups = page.lines();
+                ups.any(|line| line.starts_with("tollward_redis_up{") && line.ends_with(" 0"))
+            });
+        }
         assert_eq!(
             process
                 .connect()
@@ -169,7 +182,7 @@ upstreams: {{ app: {{ url: {} }} }}
                 .status,
             200
         );
-        let decided = || decisions(&process, "redis");
+        let decided = || decisions(&process, source);
         let before = decided();
         let mut waiting = Vec::new();
         for caller in 1..=5 {

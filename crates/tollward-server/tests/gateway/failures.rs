@@ -9,7 +9,7 @@ use tollward_testkit::http::{Response, head};
 use tollward_testkit::upstream::{Upstream, answer};
 
 use crate::gated::{Gated, remaining};
-use crate::served::{Client, json};
+use crate::served::{Client, json, until};
 
 fn gated(url: &str) -> Gated {
     Gated::of(&format!(
@@ -53,6 +53,37 @@ fn assert_problems(gated: &Gated, status: u16, reason: &str) {
 
 fn end_of_connection() -> io::Error {
     io::ErrorKind::ConnectionAborted.into()
+}
+
+#[test]
+fn one_with_as_many_connections_as_it_may_have_is_to_be_tried_again() {
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let upstream = Upstream::answering(move |_| {
+        let _ = released.lock().unwrap().recv();
+        answer(200, &[], b"")
+    });
+    let gated = Gated::of(&format!(
+        "
+identity: {{ anonymous: allow }}
+gateway: {{ workers: 1 }}
+routes: [ {{ match: /**, upstream: app }} ]
+upstreams: {{ app: {{ url: {}, max_connections: 1 }} }}
+",
+        upstream.url()
+    ));
+    let mut first = gated.connect();
+    first.send(head("GET", "/", &[], 0).as_bytes()).unwrap();
+    until("a request at the upstream", || upstream.count() == 1);
+    let busy = gated.get("/", &[]);
+    assert_eq!(busy.status, 503, "{}", busy.text());
+    assert_eq!(busy.header("retry-after"), Some("1"));
+    assert_eq!(
+        busy.header("content-type"),
+        Some("application/problem+json")
+    );
+    drop(release);
+    assert_eq!(first.read(false).unwrap().status, 200);
 }
 
 #[test]

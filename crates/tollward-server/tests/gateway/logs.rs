@@ -14,7 +14,7 @@ use tollward_testkit::upstream::{Upstream, answer};
 use crate::gated::{Gated, sha256};
 use crate::process::arg;
 use crate::process_gateway::GatewayProcess;
-use crate::served::{Folder, until};
+use crate::served::{Folder, assert_problem, until};
 
 fn config(upstream: &Upstream, log: &str) -> String {
     format!(
@@ -84,6 +84,69 @@ fn line(value: &Value) -> Value {
     let fields = value.as_object_mut().unwrap();
     assert!(fields.remove("duration_us").unwrap().is_u64());
     value
+}
+
+/// Nothing is known of them but where they came from, so that is what is logged.
+#[test]
+fn what_is_refused_at_the_front_has_a_line_too() {
+    let upstream = Upstream::start();
+    let Logged {
+        gated,
+        file,
+        folder: _folder,
+    } = Logged::before(&upstream);
+    let long = format!(
+        "GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n",
+        "x".repeat(70_000)
+    );
+    let two_lengths = "POST /a?q=secret HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\n\
+                       Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    let readable = Some(("POST", "/a"));
+    for (number, (request, status, read, reason)) in [
+        ("garbage\r\n\r\n", 400, None, "not valid HTTP"),
+        (&*long, 431, None, "too long"),
+        (two_lengths, 400, readable, "both Content-Length and"),
+        (
+            "GET /b HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+            400,
+            Some(("GET", "/b")),
+            "more than one Host",
+        ),
+        (
+            "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n",
+            501,
+            Some(("CONNECT", "")),
+            "forward proxy",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut connection = gated.connect();
+        connection.send(request.as_bytes()).unwrap();
+        let answer = connection.read(false).unwrap();
+        let problem = assert_problem(&answer, status, reason);
+        assert_eq!(connection.read_to_end(), b"");
+        until("a line", || lines(&file).len() == number + 1);
+        let logged = line(&lines(&file)[number]);
+        assert!(
+            logged["reason"].as_str().unwrap().contains(reason),
+            "{logged}"
+        );
+        assert_eq!(logged["reason"], problem["detail"]);
+        let mut expected = json!({
+            "time_ms": gated.unix_secs() * 1000, "ip": "127.0.0.1", "status": status,
+            "bytes": answer.body.len(), "complete": true, "reason": logged["reason"],
+        });
+        if let Some((method, path)) = read {
+            expected["method"] = method.into();
+            expected["path"] = path.into();
+        }
+        assert_eq!(logged, expected);
+    }
+    assert_eq!(upstream.count(), 0);
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(!text.contains("secret"), "{text}");
 }
 
 #[test]

@@ -146,6 +146,26 @@ fn a_remembered_refusal_shows_every_limit() {
 }
 
 #[test]
+fn a_degrading_limit_is_shown_while_it_has_tokens() {
+    let redis = RedisServer::start();
+    let limit = format!("{SLOW}, burst: {{ capacity: 2 }}, strategy: degrade");
+    let config = format!("{PATIENT}plans: {{ free: {{ rate_limit: {{ {limit} }} }} }}\n");
+    let node = Node::start(&config, &redis.url());
+    let mut client = node.client();
+    for (remaining, action) in [(1, "allow"), (0, "allow"), (0, "degrade")] {
+        let response = client.ask(by("alice", "free", "/x", 1));
+        let answer = body(&response);
+        assert_eq!(
+            (&answer["source"], &answer["action"]),
+            (&json!("redis"), &json!(action))
+        );
+        assert_eq!(answer["binding"], "plan:free");
+        assert_eq!(answer["remaining"], remaining);
+        assert!(response.header("x-ratelimit-limit").is_some());
+    }
+}
+
+#[test]
 fn what_can_never_be_is_not_told_to_come_again() {
     let redis = RedisServer::start();
     let node = Node::start(&config(), &redis.url());

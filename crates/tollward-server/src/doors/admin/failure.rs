@@ -12,9 +12,6 @@ use tracing::warn;
 use super::precondition::entity_tag;
 use crate::doors::reply;
 
-/// Seconds after which it is worth to ask a directory again that was away.
-const DIRECTORY_RETRY_SECS: u64 = 1;
-
 /// Why a request is not done: a problem, and the headers that belong to it.
 #[derive(Debug)]
 pub(super) struct Failure {
@@ -115,10 +112,8 @@ impl From<DirectoryError> for Failure {
     /// Clashes of names are told apart before they come so far; what is left of them has to do with
     /// somebody who was faster.
     fn from(error: DirectoryError) -> Self {
-        let away = |reason, detail: String| {
-            Self::new(StatusCode::SERVICE_UNAVAILABLE, reason, detail)
-                .retry_after(DIRECTORY_RETRY_SECS)
-        };
+        let away =
+            |reason, detail: String| Self::new(StatusCode::SERVICE_UNAVAILABLE, reason, detail);
         match error {
             DirectoryError::Conflict(_) => Self::conflict(
                 "conflict",
