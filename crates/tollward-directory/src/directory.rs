@@ -134,6 +134,11 @@ impl Directory {
         })))
     }
 
+    /// Whether it lives in the memory of this process, and is gone with it.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.0.url, DirectoryUrl::Memory)
+    }
+
     /// Whether other nodes may use it too.
     pub fn is_shared(&self) -> bool {
         matches!(self.0.url, DirectoryUrl::Postgres(_))

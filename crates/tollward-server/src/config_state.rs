@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
-use tollward_policy::Settings;
+use tollward_policy::{Settings, Warning};
 
 /// Which configuration is in force. Cheap to clone.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub(crate) struct Applied {
     pub(crate) source: Arc<str>,
     /// When it was put in force, in Unix milliseconds.
     pub(crate) at_ms: i64,
+    /// What is legal in it but surely not meant.
+    pub(crate) warnings: Arc<[Warning]>,
     /// Why the last attempt to put another in force failed, and when; none if it did not.
     pub(crate) last_error: Option<(i64, String)>,
 }
@@ -51,6 +53,7 @@ impl ConfigState {
     pub(crate) fn new(
         source: &str,
         text: Vec<u8>,
+        warnings: Vec<Warning>,
         settings: Settings,
         now_ms: i64,
     ) -> (Self, mpsc::Receiver<Ask>) {
@@ -60,6 +63,7 @@ impl ConfigState {
             text: text.into(),
             source: source.into(),
             at_ms: now_ms,
+            warnings: warnings.into(),
             last_error: None,
         };
         let state = Self {
@@ -86,12 +90,13 @@ impl ConfigState {
     }
 
     /// Another text is in force.
-    pub(crate) fn apply(&self, text: Vec<u8>, now_ms: i64) {
+    pub(crate) fn apply(&self, text: Vec<u8>, warnings: Vec<Warning>, now_ms: i64) {
         let hash = hash(&text);
         let mut applied = self.lock();
         applied.hash = hash;
         applied.text = text.into();
         applied.at_ms = now_ms;
+        applied.warnings = warnings.into();
         applied.last_error = None;
     }
 

@@ -4,12 +4,14 @@
 //! decision API and the admin door until it is told to stop. The binary `tollward` is a command line
 //! around it.
 
+mod clashes;
 mod cli;
 mod config_state;
 mod counters;
 mod doors;
 mod gateway;
 mod jwks;
+mod kept;
 mod metrics;
 mod records;
 mod reload;

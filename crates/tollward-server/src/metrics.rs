@@ -16,7 +16,9 @@ use prometheus_client::registry::{Registry, Unit};
 use tollward_directory::Mirror;
 use tollward_engine::{Count, Engine, Source};
 use tollward_gateway::Stats;
+use tollward_policy::Clash;
 
+use crate::clashes::Clashes;
 use crate::counters::Counters;
 use crate::records::Records;
 
@@ -41,6 +43,7 @@ impl Metrics {
         counters: Counters,
         gateway: Option<Arc<Stats>>,
         records: Records,
+        clashes: Clashes,
     ) -> Self {
         let mut registry = Registry::with_prefix("tollward");
         let latency = Arc::new(Latency::default());
@@ -86,6 +89,7 @@ impl Metrics {
         }
         registry.register_collector(Box::new(DirectoryCopy(Arc::clone(&directory))));
         registry.register_collector(Box::new(Gaps(records)));
+        registry.register_collector(Box::new(ConfigClashes(clashes)));
         registry.register_collector(Box::new(latency.clone()));
         Self {
             registry,
@@ -409,6 +413,29 @@ impl Collector for Gaps {
             encoder
                 .encode_descriptor(name, help, None, MetricType::Counter)?
                 .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the file and the directory say that does not go together.
+#[derive(Debug)]
+struct ConfigClashes(Clashes);
+
+impl Collector for ConfigClashes {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let found = self.0.found();
+        let mut clashes = encoder.encode_descriptor(
+            "config_clashes",
+            "Contradictions of the configuration file and the directory, by kind; see /admin/v1/config",
+            None,
+            MetricType::Gauge,
+        )?;
+        for kind in Clash::WORDS {
+            let count = found.iter().filter(|clash| clash.word() == kind).count();
+            clashes
+                .encode_family(&[("kind", kind)])?
+                .encode_gauge(&i64::try_from(count).unwrap_or(i64::MAX))?;
         }
         Ok(())
     }

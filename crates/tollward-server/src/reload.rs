@@ -7,10 +7,12 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tollward_directory::{AuditEvent, Mirror};
 use tollward_engine::Engine;
-use tollward_policy::{Compiled, Settings};
+use tollward_policy::{Compiled, Settings, Warning};
 use tracing::{error, info, warn};
 
+use crate::clashes::Clashes;
 use crate::config_state::{Applied, Ask, Asker, ConfigState};
+use crate::kept::Kept;
 use crate::metrics::Metrics;
 use crate::records::{Records, Severity};
 use crate::server::NO_UPSTREAM;
@@ -18,9 +20,6 @@ use crate::source::{Source, Stamp};
 
 /// How often the file is looked at. A change is read at the second look that finds it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// The most clashes that are told at once.
-const MAX_TOLD: usize = 10;
 
 /// Replaces the engine's policy whenever the configuration changes. A configuration that cannot be
 /// used changes nothing, and is reported.
@@ -35,6 +34,8 @@ pub(crate) struct Reload {
     pub(crate) mirror: Mirror,
     /// Whether there is a gateway, which needs somewhere to send requests.
     pub(crate) has_gateway: bool,
+    pub(crate) clashes: Clashes,
+    pub(crate) kept: Kept,
     pub(crate) hangup: Hangup,
     pub(crate) state: ConfigState,
     pub(crate) asked: mpsc::Receiver<Ask>,
@@ -96,10 +97,12 @@ impl Reload {
                 self.mirror.configure(&compiled.settings.directory);
                 self.engine.replace(compiled.policy);
                 let now_ms = self.now_ms();
-                self.state.apply(text, now_ms);
+                let warnings = self.kept.warnings(compiled.warnings);
+                tell_warnings(&self.source, &warnings);
+                self.state.apply(text, warnings, now_ms);
                 self.metrics.reloaded(true);
                 info!(config = %self.source, "configuration reloaded");
-                tell_clashes(&self.engine);
+                self.clashes.look(&self.engine);
                 self.record(asker, &before, now_ms);
                 Ok(())
             }
@@ -157,14 +160,10 @@ impl Reload {
     }
 }
 
-/// Says what file and directory say that does not go together.
-pub(crate) fn tell_clashes(engine: &Engine) {
-    let clashes = engine.active().policy().clashes();
-    for clash in clashes.iter().take(MAX_TOLD) {
-        warn!("{clash}");
-    }
-    if let Some(more @ 1..) = clashes.len().checked_sub(MAX_TOLD) {
-        warn!("and {more} more: see /admin/v1/config");
+/// Logs what is legal in a configuration but surely not meant.
+pub(crate) fn tell_warnings(source: &Source, warnings: &[Warning]) {
+    for warning in warnings {
+        warn!("{source}:{warning}");
     }
 }
 

@@ -17,6 +17,7 @@ use tollward_policy::config::RedisUrl;
 use tollward_policy::{DirectorySettings, DirectoryUrl, Listen};
 use tracing::info;
 
+use crate::clashes::Clashes;
 use crate::config_state::ConfigState;
 use crate::counters::Counters;
 use crate::doors::admin::{Admin, Office};
@@ -24,9 +25,10 @@ use crate::doors::api::Api;
 use crate::doors::{Limits, listener, token};
 use crate::gateway::{self, Gates};
 use crate::jwks;
+use crate::kept::Kept;
 use crate::metrics::Metrics;
 use crate::records::{Records, node_name};
-use crate::reload::{Hangup, Reload, tell_clashes};
+use crate::reload::{Hangup, Reload, tell_warnings};
 use crate::source::Source;
 
 /// What a server is started with.
@@ -95,6 +97,7 @@ pub struct Server {
     api: Option<SocketAddr>,
     admin: Option<SocketAddr>,
     made_token: Option<String>,
+    kept: Kept,
     doors: JoinSet<()>,
     admin_door: JoinSet<()>,
     background: JoinSet<()>,
@@ -164,26 +167,41 @@ impl Server {
         let clock = options
             .clock
             .unwrap_or_else(|| system_clock(&mut background));
+        let kept = Kept::new(
+            &settings,
+            options.redis.as_ref(),
+            options.directory,
+            admin.is_some(),
+        );
+        let warnings = kept.warnings(compiled.warnings);
+        tell_warnings(&options.source, &warnings);
         let counters = Counters::start(&settings, options.redis, &clock)?;
         let store = counters.store();
         let store_name = counters.name();
-        let url = options.directory.or_else(|| settings.directory.url.clone());
-        let url = url.unwrap_or(DirectoryUrl::Memory);
-        let directory = Directory::open(&url).await;
-        let directory = directory.with_context(|| format!("cannot open the directory {url}"))?;
+        let directory = Directory::open(&kept.directory).await;
+        let directory =
+            directory.with_context(|| format!("cannot open the directory {}", kept.directory))?;
         let (audit, usage) = (&settings.audit, &settings.usage);
         let records = Records::open(&node_name(), directory.clone(), clock.clone(), audit, usage);
         let (records, recorder) = records.context("cannot open the audit log")?;
         let engine = Engine::new(compiled.policy, store, clock.clone());
         let engine = Arc::new(engine.observed_by(Arc::new(records.clone())));
         let mirror = loaded(directory.clone(), engine.clone(), &settings.directory).await?;
-        tell_clashes(&engine);
+        let clashes = Clashes::default();
+        clashes.look(&engine);
+        background.spawn(clashes.clone().watch(engine.clone()));
         let now_ms = i64::try_from(clock.calendar(clock.now()).as_micros() / 1000)?;
         let source = options.source.to_string();
-        let (state, asked) = ConfigState::new(&source, text, settings.clone(), now_ms);
+        let (state, asked) = ConfigState::new(&source, text, warnings, settings.clone(), now_ms);
         let stats = Arc::new(Stats::default());
         let watched = gateway.map(|_| stats.clone());
-        let metrics = Metrics::new(engine.clone(), counters.clone(), watched, records.clone());
+        let metrics = Metrics::new(
+            engine.clone(),
+            counters.clone(),
+            watched,
+            records.clone(),
+            clashes.clone(),
+        );
         let metrics = Arc::new(metrics);
         let gates = Gates {
             engine: engine.clone(),
@@ -212,6 +230,7 @@ impl Server {
             api: None,
             admin: None,
             made_token: None,
+            kept: kept.clone(),
             doors: JoinSet::new(),
             admin_door: JoinSet::new(),
             background,
@@ -260,6 +279,7 @@ impl Server {
                 mirror: mirror.clone(),
                 records: records.clone(),
                 config: state.clone(),
+                clashes: clashes.clone(),
                 store: store_name,
                 ready,
                 stopping: stop,
@@ -280,6 +300,8 @@ impl Server {
             records,
             mirror: mirror.clone(),
             has_gateway: server.gateway.is_some(),
+            clashes,
+            kept,
             hangup: Hangup::new(),
             state,
             asked,
@@ -311,6 +333,11 @@ impl Server {
     /// The token that was made for the admin door because none was given.
     pub fn made_admin_token(&self) -> Option<&str> {
         self.made_token.as_deref()
+    }
+
+    /// Where counters and the directory live.
+    pub(crate) fn kept(&self) -> &Kept {
+        &self.kept
     }
 
     /// What decides.

@@ -22,6 +22,27 @@ pub struct Warning {
     pub hint: String,
 }
 
+const PRIVATE_DIRECTORY: &str = "counters are shared in Redis, but tenants, users and keys made by the admin API \
+    are in this node's memory: other nodes do not know them, and a restart forgets them";
+
+impl Warning {
+    /// Nodes that share their counters do not share what the admin API makes.
+    pub fn of_private_directory(place: &Place) -> Self {
+        Self {
+            place: place.clone(),
+            message: PRIVATE_DIRECTORY.to_owned(),
+            hint:
+                "set `directory.url` to `postgres://…`; or to `sqlite::memory:` if it is meant so"
+                    .to_owned(),
+        }
+    }
+
+    /// Whether it is [`Warning::of_private_directory`].
+    pub fn is_of_private_directory(&self) -> bool {
+        self.message == PRIVATE_DIRECTORY
+    }
+}
+
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Place { line, column, path } = &self.place;
@@ -148,12 +169,8 @@ impl Compiler {
             .as_ref()
             .is_none_or(|listen| listen.admin.is_some());
         if is_redis && has_admin && directory_url(file).is_none() {
-            self.warn(
-                &store.place,
-                "counters are shared in Redis, but tenants, users and keys made through the admin API are in \
-                 this node's memory: other nodes do not know them, and a restart forgets them",
-                "set `directory.url` to `postgres://…`; or to `sqlite::memory:` if it is meant so",
-            );
+            self.warnings
+                .push(Warning::of_private_directory(&store.place));
         }
     }
 }

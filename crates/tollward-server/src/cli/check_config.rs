@@ -12,6 +12,9 @@ pub(super) struct CheckConfig {
     /// The file to check
     #[arg(value_name = "FILE", required_unless_present = "schema")]
     file: Option<PathBuf>,
+    /// Fail (exit 1) on warnings too: on what is legal but surely not meant
+    #[arg(long)]
+    strict: bool,
     /// Print the JSON Schema of the configuration, for editors
     #[arg(long)]
     schema: bool,
@@ -27,13 +30,19 @@ impl CheckConfig {
         match source.load() {
             Ok(compiled) => {
                 let limits = compiled.policy.written_limits();
-                let limits = if limits == 1 {
-                    "1 limit".to_owned()
-                } else {
-                    format!("{limits} limits")
-                };
-                say(&format!("{source}: valid, {limits}"))?;
-                Ok(ExitCode::SUCCESS)
+                let mut summary = format!("{source}: valid, {}", counted(limits, "limit"));
+                let warnings = compiled.warnings;
+                for warning in &warnings {
+                    say(&format!("{source}:{warning}"))?;
+                }
+                if !warnings.is_empty() {
+                    summary.push_str(&format!(", {}", counted(warnings.len(), "warning")));
+                }
+                say(&summary)?;
+                match self.strict && !warnings.is_empty() {
+                    true => Ok(ExitCode::FAILURE),
+                    false => Ok(ExitCode::SUCCESS),
+                }
             }
             Err(ConfigError::Faulty(source, faults)) => {
                 for fault in &faults {
@@ -43,5 +52,13 @@ impl CheckConfig {
             }
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// `1 limit`, `2 limits`.
+fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
     }
 }

@@ -228,7 +228,7 @@ impl Door {
     }
 
     /// Says what is worth a thought about what was done.
-    fn warn(&self, said: &Answer) {
+    pub(super) fn warn(&self, said: &Answer) {
         for warning in said.json["warnings"].as_array().into_iter().flatten() {
             complain(&format!(
                 "warning: {}",

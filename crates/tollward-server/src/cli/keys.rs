@@ -309,6 +309,7 @@ impl SecretArg {
             say(&format!("{words}\n\n{secret}"))?;
             complain("this is the key itself; it is not shown again");
         }
+        door.warn(said);
         Ok(code(said.status))
     }
 }

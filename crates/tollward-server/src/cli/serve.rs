@@ -130,7 +130,10 @@ fn announce(source: &Source, server: &Server) -> anyhow::Result<()> {
     if let Some(api) = server.api() {
         say(&format!("  decision API  http://{api}/v1/check"))?;
     }
+    say(&format!("  counters      {}", server.kept().counters()))?;
+    say(&format!("  directory     {}", server.kept().directory()))?;
     if let Some(admin) = server.admin() {
+        say(&format!("  admin API     http://{admin}/admin/v1/"))?;
         say(&format!("  metrics       http://{admin}/metrics"))?;
     }
     if let Some(token) = server.made_admin_token() {

@@ -16,6 +16,7 @@ use tollward_tower::Gate;
 
 use super::api::Api;
 use super::listener::{self, Limits};
+use crate::clashes::Clashes;
 use crate::counters::Counters;
 use crate::metrics::Metrics;
 use crate::records::Records;
@@ -62,7 +63,13 @@ async fn a_proxy_that_hangs_up_gives_its_place_back() {
     let door = Api {
         engine: engine.clone(),
         gate: Gate::new(engine.clone()).finishes(true),
-        metrics: Arc::new(Metrics::new(engine.clone(), counters, None, records)),
+        metrics: Arc::new(Metrics::new(
+            engine.clone(),
+            counters,
+            None,
+            records,
+            Clashes::default(),
+        )),
         access: Access {
             token: None,
             peers: Vec::new(),

@@ -3,8 +3,8 @@
 use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
-use tollward_policy::compile;
 use tollward_policy::config::{Fault, written};
+use tollward_policy::{Warning, compile};
 use utoipa::ToSchema;
 
 use super::answer::Answer;
@@ -27,6 +27,8 @@ pub(super) struct View {
     loaded_at: Moment,
     /// Why the last attempt to put another in force failed; null if it did not.
     last_error: Option<LastError>,
+    /// What is legal in it but surely not meant.
+    warnings: Vec<WarningView>,
     /// What the file and the directory say that does not go together, in sentences.
     clashes: Vec<String>,
 }
@@ -53,6 +55,7 @@ impl View {
                 at: Moment(at),
                 message,
             }),
+            warnings: applied.warnings.iter().map(WarningView::from).collect(),
             clashes: clashes.iter().map(ToString::to_string).collect(),
         }
     }
@@ -66,6 +69,8 @@ pub(super) struct Diff {
     valid: bool,
     /// What is wrong with it.
     faults: Vec<FaultView>,
+    /// What is legal in it but surely not meant.
+    warnings: Vec<WarningView>,
     /// What it would change, at most a thousand values.
     changes: Vec<Change>,
     /// How many changes are not shown.
@@ -100,6 +105,34 @@ impl From<Fault> for FaultView {
             column: fault.place.column,
             message: fault.message,
             hint: fault.hint,
+        }
+    }
+}
+
+/// Something that is legal but surely not meant.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ConfigWarning)]
+pub(super) struct WarningView {
+    /// The path, such as `tenants.system.rate_limit`; empty for the whole.
+    place: String,
+    /// The line, from 1; 0 for what flags of the command line make of it.
+    line: u32,
+    /// The column, from 1.
+    column: u32,
+    /// What is likely to be wrong.
+    message: String,
+    /// What to do about it.
+    hint: String,
+}
+
+impl From<&Warning> for WarningView {
+    fn from(warning: &Warning) -> Self {
+        Self {
+            place: warning.place.path.to_string(),
+            line: warning.place.line,
+            column: warning.place.column,
+            message: warning.message.clone(),
+            hint: warning.hint.clone(),
         }
     }
 }
@@ -184,6 +217,7 @@ impl Diff {
                 return Self {
                     valid: false,
                     faults: faults.into_iter().map(FaultView::from).collect(),
+                    warnings: Vec::new(),
                     changes: Vec::new(),
                     more: 0,
                     restart_required: false,
@@ -201,6 +235,7 @@ impl Diff {
         Self {
             valid: clashes.is_empty(),
             faults: Vec::new(),
+            warnings: compiled.warnings.iter().map(WarningView::from).collect(),
             changes,
             more,
             restart_required: compiled.settings != *shared.config.settings(),

@@ -37,6 +37,7 @@ mod tenants;
 mod tokens;
 mod usage;
 mod users;
+mod warning;
 mod work;
 
 use std::convert::Infallible;
@@ -64,6 +65,7 @@ use self::guard::{Caller, Guard};
 use self::work::Changed;
 use super::listener::Door;
 use super::reply;
+use crate::clashes::Clashes;
 use crate::config_state::ConfigState;
 use crate::metrics::Metrics;
 use crate::records::{Records, Severity};
@@ -85,6 +87,7 @@ pub(crate) struct Office {
     pub(crate) mirror: Mirror,
     pub(crate) records: Records,
     pub(crate) config: ConfigState,
+    pub(crate) clashes: Clashes,
     /// Where counters are.
     pub(crate) store: &'static str,
     /// The store was tried.

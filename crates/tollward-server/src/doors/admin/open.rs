@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use tollward_policy::Clash;
 
 use super::{Shared, openapi};
 use crate::doors::reply::reply;
@@ -21,7 +22,7 @@ pub(super) async fn healthz() -> Response {
 /// Says whether requests should come here
 #[utoipa::path(get, path = "/readyz", tag = "open",
     responses(
-        (status = 200, description = "They should; says if the directory has not been reached for too long", body = String, content_type = "text/plain"),
+        (status = 200, description = "They should; says if the directory has not been reached for too long, and which entries are misconfigured", body = String, content_type = "text/plain"),
         (status = 503, description = "Not yet, or no more", body = String, content_type = "text/plain"),
     ))]
 pub(super) async fn readyz(State(shared): State<Shared>) -> Response {
@@ -40,9 +41,35 @@ pub(super) async fn readyz(State(shared): State<Shared>) -> Response {
             reply(StatusCode::OK, "text/plain", format!("ready, but {lost}\n"))
         }
     } else {
-        reply(StatusCode::OK, "text/plain", "ready\n")
+        let misconfigured = misconfigured(&shared.clashes.found());
+        reply(
+            StatusCode::OK,
+            "text/plain",
+            format!("ready{misconfigured}\n"),
+        )
     };
     answer.map(Body::new)
+}
+
+/// The first entries whose callers get 503 because the operator has to change something.
+fn misconfigured(clashes: &[Clash]) -> String {
+    const MOST: usize = 5;
+    let found: Vec<String> = clashes
+        .iter()
+        .filter(|clash| clash.is_misconfiguration())
+        .map(ToString::to_string)
+        .collect();
+    let mut text = String::new();
+    for clash in found.iter().take(MOST) {
+        text.push_str("\nmisconfigured: ");
+        text.push_str(clash);
+    }
+    if let Some(more @ 1..) = found.len().checked_sub(MOST) {
+        text.push_str(&format!(
+            "\nmisconfigured: {more} more, see /admin/v1/config"
+        ));
+    }
+    text
 }
 
 /// Shows the metrics of this node

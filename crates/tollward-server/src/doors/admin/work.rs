@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
 use serde_json::Value;
 use tollward_directory::{AuditEvent, Edit};
 
@@ -9,6 +10,7 @@ use super::answer::Answer;
 use super::failure::Failure;
 use super::guard::Caller;
 use super::once::Once;
+use super::warning::Warning;
 use super::{Shared, to_the_end};
 
 /// How long an answer waits for this node to hold what was changed. It is stored by then, whatever comes.
@@ -76,7 +78,10 @@ impl Work {
     }
 
     /// Makes it so. The answer is given when this node decides by it, if that is soon.
-    pub(super) async fn commit(mut self, answer: Answer) -> Result<Answer, Failure> {
+    pub(super) async fn commit(mut self, mut answer: Answer) -> Result<Answer, Failure> {
+        if answer.status == StatusCode::CREATED && self.shared.directory.is_in_memory() {
+            Warning::not_kept().add_to(&mut answer);
+        }
         let now_ms = self.edit.now_ms();
         let caller = &self.caller.id;
         let once = self.once.as_ref();

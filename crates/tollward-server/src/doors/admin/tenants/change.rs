@@ -7,7 +7,7 @@ use tollward_directory::{Edit, Tenant};
 use tollward_policy::{Allocation, Policy, ROOT, TenantLimit};
 use utoipa::ToSchema;
 
-use super::budget::{Warning, asks_for_more, given, gives_less, judge};
+use super::budget::{asks_for_more, given, gives_less, judge};
 use super::limit::RateLimit;
 use super::missing;
 use super::tree::Place;
@@ -21,6 +21,7 @@ use crate::doors::admin::names;
 use crate::doors::admin::once::OnceKey;
 use crate::doors::admin::patch::patched;
 use crate::doors::admin::precondition::IfMatch;
+use crate::doors::admin::warning::Warning;
 use crate::doors::admin::work::{Begun, Changed, Work};
 
 /// A tenant as it is to be.
