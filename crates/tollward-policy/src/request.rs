@@ -70,7 +70,7 @@ impl fmt::Display for Rejection {
                 "API keys cannot be verified: the directory has been out of reach for too long",
             ),
             Self::Anonymous => {
-                f.write_str("nothing proves who calls: an API key, a user or a client is needed")
+                f.write_str("the request has no credentials: an API key, a user or a client is needed")
             }
             Self::UnknownPlan(plan) => write!(f, "there is no plan {plan:?}"),
             Self::UnknownTenant(tenant) => write!(f, "there is no tenant {tenant:?}"),

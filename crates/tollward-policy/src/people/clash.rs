@@ -74,13 +74,13 @@ impl fmt::Display for Clash {
             ),
             Self::MissingPlan { plan, entries } => write!(
                 f,
-                "the plan `{plan}` is not in the file, but {entries} entries of the directory have it: their \
-                 requests get 503 `misconfigured`; add the plan, or change them"
+                "the plan `{plan}` is not in the file, but tenants, users or keys of the directory have it \
+                 ({entries} in all): their requests get 503 `misconfigured`; add the plan, or change them"
             ),
             Self::MissingTenant { tenant, entries } => write!(
                 f,
-                "the tenant `{tenant}` does not exist, but {entries} keys and users belong to it: their requests \
-                 get 503 `misconfigured`; add the tenant, or change them"
+                "the tenant `{tenant}` does not exist, but keys or users of the directory belong to it ({entries} in \
+                 all): their requests get 503 `misconfigured`; add the tenant, or change them"
             ),
             Self::AllowedNobody(hash) => write!(
                 f,

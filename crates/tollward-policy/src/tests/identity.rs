@@ -187,7 +187,7 @@ fn anonymous_callers_are_refused_if_the_file_says_so() {
     }
     assert_eq!(
         Rejection::Anonymous.to_string(),
-        "nothing proves who calls: an API key, a user or a client is needed"
+        "the request has no credentials: an API key, a user or a client is needed"
     );
 }
 

@@ -148,7 +148,7 @@ impl Suspendable for Key {
 
 /// What the file has cannot be suspended, but it can be denied.
 fn or_deny(failure: Failure) -> Failure {
-    failure.with("hint", "put it on the deny-list: POST /admin/v1/deny")
+    failure.advise("To refuse its requests, put it on the deny-list.")
 }
 
 /// Suspends it for this reason, or resumes it without one.
