@@ -66,7 +66,8 @@ pub enum JwksSource {
 /// What holds for callers of whom nothing is proven: no API key, no user, no client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Anonymous {
-    /// The file does not say. The gateway refuses them, other doors do not.
+    /// The file does not say. The gateway and forward-auth refuse them (401); the decision API and the tower
+    /// layer do not.
     #[default]
     Unsaid,
     /// Every door refuses them.

@@ -69,9 +69,9 @@ impl fmt::Display for Rejection {
             Self::Unverifiable => f.write_str(
                 "API keys cannot be verified: the directory has been out of reach for too long",
             ),
-            Self::Anonymous => {
-                f.write_str("the request has no credentials: an API key, a user or a client is needed")
-            }
+            Self::Anonymous => f.write_str(
+                "the request has no credentials: an API key, a user or a client is needed",
+            ),
             Self::UnknownPlan(plan) => write!(f, "there is no plan {plan:?}"),
             Self::UnknownTenant(tenant) => write!(f, "there is no tenant {tenant:?}"),
             Self::Misconfigured(what) => what.fmt(f),

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use serde::Deserialize;
 use tollward_directory::{Edit, Key};
+use tollward_policy::List;
 use utoipa::ToSchema;
 
 use super::view::{Made, View, told};
@@ -40,7 +41,7 @@ const MAX_OVERLAP_MS: i64 = 365 * DAY_MS;
     responses(
         (status = 201, description = "The new key, with its secret", body = Made),
         (status = 404, description = "There is none"),
-        (status = 409, description = "It was revoked, is suspended, was replaced already, or is written in the configuration file"),
+        (status = 409, description = "It was revoked, is suspended or denied, was replaced already, or is written in the configuration file"),
     ))]
 pub(in crate::doors::admin) async fn rotate_key(
     By(caller, ..): By<Operate>,
@@ -60,6 +61,7 @@ pub(in crate::doors::admin) async fn rotate_key(
     expected.check(before.version)?;
     must_not_be_revoked(&before)?;
     must_not_be_suspended(&before)?;
+    must_not_be_denied(&mut work.edit, &before).await?;
     must_not_be_replaced(&mut work.edit, &id).await?;
     let overlap_ms = body.value.overlap.map_or(DAY_MS, |overlap| overlap.0);
     if overlap_ms > MAX_OVERLAP_MS {
@@ -108,6 +110,20 @@ fn must_not_be_suspended(key: &Key) -> Result<(), Failure> {
                 Moment(at)
             );
             Err(Failure::conflict("suspended", detail))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses to replace a key on the deny-list: its successor would be on no list.
+async fn must_not_be_denied(edit: &mut Edit, key: &Key) -> Result<(), Failure> {
+    match edit.listed(List::Deny.word(), "api_key", &key.hash).await? {
+        Some(entry) => {
+            let detail = format!(
+                "The key is on the deny-list ({:?}): {}. Take it off the list first.",
+                entry.id, entry.reason
+            );
+            Err(Failure::conflict("denied", detail))
         }
         None => Ok(()),
     }
