@@ -43,8 +43,10 @@ impl Office {
     pub(crate) fn of(config: &str) -> Self {
         let folder = Folder::new();
         let file = folder.write("tollward.yaml", config);
+        // What is made is kept, so that nothing warns of it.
+        let directory = format!("sqlite:{}/directory.db", folder.0.display());
         let mut serve = tollward();
-        serve.args(["serve", "--config", arg(&file)]);
+        serve.args(["serve", "--config", arg(&file), "--directory", &directory]);
         serve.env("TOLLWARD_ADMIN_TOKEN", TOKEN);
         Self {
             process: Process::start(&mut serve),

@@ -30,4 +30,5 @@ mod process;
 mod reload;
 mod served;
 mod structured;
+mod told;
 mod waiting;
