@@ -78,11 +78,15 @@ fn problem(told: &Told<'_, '_>) -> Problem {
             "The request costs more than a limit holds, so it can never be admitted. Ask for less.",
         )
         .with("violated-policies", violated()),
-        Some(Reason::Denied) => Problem::new(status, "Access is denied."),
-        Some(Reason::Suspended) => Problem::new(
+        // Two refusals of one status, told apart as the decision API tells them apart.
+        Some(reason @ Reason::Denied) => {
+            Problem::new(status, "Access is denied.").with("reason", reason.word())
+        }
+        Some(reason @ Reason::Suspended) => Problem::new(
             status,
             "The account or the API key is suspended. Ask the operator of this service.",
-        ),
+        )
+        .with("reason", reason.word()),
         _ => Problem::new(
             status,
             "Limits cannot be checked right now. Try again shortly.",
