@@ -23,7 +23,7 @@ tenants: { a: { plan: p }, b: { parent: a } }
 keys:
   - { sha256: 8254c329a92850f6d539dd376f4816ee2764517da5e0235514af433164480d7a, tenant: a }
   - { sha256: 0bfe935e70c321c7ca3afc75ce0d0ca2f98b5422e008bb31c00c6d7f1f1c0ad6, user: u, plan: p }
-allow: [{ cidr: 192.0.2.0/24 }, { user: r }, { tenant: t }]
+allow: [{ cidr: 192.0.2.0/24 }, { user: r }, { tenant: b }]
 routes:
   - { match: POST /a, cost: 4294967295 }
   - { match: /a/**, rate_limit: { sustained: { rate: 1 }, scope: [ip, route] } }

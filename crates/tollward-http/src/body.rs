@@ -78,6 +78,7 @@ fn problem(told: &Told<'_, '_>) -> Problem {
             "The request costs more than a limit holds, so it can never be admitted. Ask for less.",
         )
         .with("violated-policies", violated()),
+        // Two refusals of one status, told apart as the decision API tells them apart.
         Some(reason @ Reason::Denied) => {
             Problem::new(status, "Access is denied.").with("reason", reason.word())
         }

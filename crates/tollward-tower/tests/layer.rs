@@ -232,7 +232,8 @@ async fn a_call_of_grpc_is_refused_in_its_own_words() {
 #[tokio::test]
 async fn strangers_are_asked_who_they_are_and_guesses_are_few() {
     let (engine, _) = engine(
-        "keys: [{ sha256: \"fcf730b6d95236ecd3c9fc2d92d7b6b2bb061514961aec041d6c7a7192f592e4\", tenant: acme }]",
+        "tenants: { acme: {} }
+keys: [{ sha256: \"fcf730b6d95236ecd3c9fc2d92d7b6b2bb061514961aec041d6c7a7192f592e4\", tenant: acme }]",
     );
     let layer = RateLimitLayer::new(engine).refuse_strangers();
     let mut service = service(&layer, async |toll: Toll| {

@@ -8,7 +8,8 @@ use super::client::Answer;
 use super::table::{cell, printable};
 use super::when::window;
 
-/// A problem in words: what, then every fault with its place and its remedy, then the arithmetic of a budget.
+/// A problem in words: what, then every fault with its place and its remedy, the arithmetic of a
+/// budget, and what to do instead.
 pub(super) fn in_words(said: &Answer) -> String {
     let problem = &said.json;
     let mut lines = vec![headline(said.status, problem)];
@@ -18,6 +19,7 @@ pub(super) fn in_words(said: &Answer) -> String {
         .map_or(&[][..], |faults| faults);
     lines.extend(faults.iter().filter_map(|fault| fault_line(fault, &detail)));
     lines.extend(arithmetic(problem));
+    lines.extend(problem["hint"].as_str().map(|hint| format!("  {hint}")));
     if let Some(secs) = said
         .headers
         .get(RETRY_AFTER)
@@ -121,6 +123,13 @@ mod tests {
         });
         let expected =
             "409 Conflict: No.\n  sum 6000, budget 5000 × 1.2, free 2000, all per minute";
+        assert_eq!(words(409, problem), expected);
+    }
+
+    #[test]
+    fn what_to_do_instead_is_told() {
+        let problem = json!({ "detail": "It is in the file.", "hint": "deny it" });
+        let expected = "409 Conflict: It is in the file.\n  deny it";
         assert_eq!(words(409, problem), expected);
     }
 

@@ -160,3 +160,31 @@ fn who_gives_no_less_is_not_refused_for_what_was_given_before() {
         assert_eq!(answer.status, status, "{patch}: {}", answer.text());
     }
 }
+
+#[test]
+fn a_rate_below_what_is_given_is_refused() {
+    let served = served();
+    let desk = Desk::of(&served);
+    desk.made("tenants", &parent("p", 5000, 1.0));
+    desk.made("tenants", &child("a", "p", 4000));
+    for rate in [4999, 3000, 1] {
+        let lower = json!({ "rate_limit": { "sustained": { "rate": rate } } });
+        let problem = refused(&desk.patch("tenants/p", "*", &lower), 422, "invalid_limit");
+        let error = &problem["errors"][0];
+        assert_eq!(error["place"], "rate_limit.budget.total", "{problem}");
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.contains("5000") && message.contains(&rate.to_string()),
+            "{message}"
+        );
+    }
+    // With the total, it is the children that are in the way.
+    let lower = |rate: u32| json!({ "rate_limit": { "sustained": { "rate": rate }, "budget": { "total": rate } } });
+    let answer = desk.patch("tenants/p", "*", &lower(3999));
+    refused(&answer, 409, "budget_exceeded");
+    ok(&desk.patch("tenants/p", "*", &lower(4000)), 200);
+    let mut more = parent("q", 5001, 1.0);
+    refused(&desk.post("tenants", &more), 422, "invalid_limit");
+    more["rate_limit"]["budget"]["total"] = json!(5000);
+    desk.made("tenants", &more);
+}

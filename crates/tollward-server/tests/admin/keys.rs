@@ -91,6 +91,7 @@ fn a_replaced_key_overlaps_with_the_new_one() {
         status(&served, &secret(&old)) == 401
     });
     assert_eq!(status(&served, &secret(&new)), 200);
+    let target = format!("keys/{}/rotate", new["id"].as_str().unwrap());
     let problem = desk.act(&target, "*", &json!({ "overlap": "400d" }));
     refused(&problem, 422, "invalid");
 }

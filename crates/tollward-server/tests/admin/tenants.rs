@@ -116,6 +116,52 @@ fn the_file_is_read_only() {
 }
 
 #[test]
+fn a_limit_of_the_file_is_shown_whole() {
+    let served = with(
+        "
+tenants:
+  queued:
+    rate_limit:
+      algorithm: token_bucket
+      sustained: { rate: 900, window: 90s }
+      burst: { allowance: 1.5 }
+      cost: 2
+      strategy: queue
+      queue: { max_wait: 1500ms, max_queue: 7 }
+      when: authenticated
+      on_failure: closed
+      response_headers: false
+  watched: { rate_limit: { sustained: { rate: 10, window: hour }, shadow: true, sharing: inherit } }
+",
+        |_| {},
+    );
+    let desk = Desk::of(&served);
+    let limit = desk.shown("tenants/queued")["rate_limit"].clone();
+    for (name, value) in [
+        ("sustained", json!({ "rate": 900, "window": "90s" })),
+        ("burst", json!({ "allowance": 1.5 })),
+        ("cost", json!(2)),
+        ("strategy", json!("queue")),
+        ("queue", json!({ "max_wait": "1500ms", "max_queue": 7 })),
+        ("when", json!("authenticated")),
+        ("on_failure", json!("closed")),
+        ("response_headers", json!(false)),
+    ] {
+        assert_eq!(limit[name], value, "{name}: {limit}");
+    }
+    let watched = desk.shown("tenants/watched")["rate_limit"].clone();
+    assert_eq!(
+        (&watched["shadow"], &watched["sharing"]),
+        (&json!(true), &json!("inherit"))
+    );
+    // As it is shown it can be given to another tenant.
+    for (id, limit) in [("a", limit), ("b", watched)] {
+        let made = desk.made("tenants", &json!({ "id": id, "rate_limit": limit }));
+        assert_eq!(made["rate_limit"], limit, "{id}");
+    }
+}
+
+#[test]
 fn what_does_not_fit_the_tree_is_refused() {
     let served = served();
     let desk = Desk::of(&served);

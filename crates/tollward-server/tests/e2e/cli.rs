@@ -41,6 +41,59 @@ fn every_fault_is_reported_with_its_place() {
 }
 
 #[test]
+fn a_mistyped_tenant_is_a_fault_that_names_the_right_one() {
+    let folder = Folder::new();
+    let hash = "ab".repeat(32);
+    for (list, place) in [
+        (
+            format!("keys: [ {{ sha256: {hash}, tenant: acmee }} ]"),
+            "keys[0].tenant",
+        ),
+        ("allow: [ { tenant: acmee } ]".to_owned(), "allow[0].tenant"),
+        ("deny: [ { tenant: acmee } ]".to_owned(), "deny[0].tenant"),
+    ] {
+        let text = format!("tenants: {{ acme: {{}}, other: {{}} }}\n{list}\n");
+        let file = folder.write("mistyped.yaml", &text);
+        let said = run(&["check-config", arg(&file)]);
+        assert_eq!((said.code, &*said.err), (Some(1), ""), "{}", said.out);
+        for words in [place, "`acmee`", "did you mean `acme`?", ":2:"] {
+            assert!(said.out.contains(words), "{words}: {}", said.out);
+        }
+        let right = folder.write("right.yaml", &text.replace("acmee", "acme"));
+        let said = run(&["check-config", arg(&right)]);
+        // An entry of a list or a key that is right is valid, with or without warnings.
+        assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    }
+}
+
+#[test]
+fn a_budget_that_is_exceeded_is_told_with_what_is_free() {
+    let folder = Folder::new();
+    let file = folder.write(
+        "budget.yaml",
+        "
+tenants:
+  partner:
+    rate_limit:
+      sustained: { rate: 100, window: minute }
+      sharing: enforce
+      budget: { mode: allocated, total: 100 }
+  a: { parent: partner, rate_limit: { sustained: { rate: 70, window: minute } } }
+  b: { parent: partner, rate_limit: { sustained: { rate: 60, window: minute } } }
+",
+    );
+    let said = run(&["check-config", arg(&file)]);
+    assert_eq!((said.code, &*said.err), (Some(1), ""));
+    for words in [
+        "tenants.partner.rate_limit.budget",
+        "sum is 130 of a budget of 100",
+        "30 was free for `b`",
+    ] {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
+}
+
+#[test]
 fn serving_a_faulty_file_reports_the_same() {
     let folder = Folder::new();
     let file = folder.write("five.yaml", FIVE_FAULTS);

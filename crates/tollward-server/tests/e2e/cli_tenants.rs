@@ -52,7 +52,15 @@ fn a_tenant_lives() {
     let rows = cells(&listed);
     assert_eq!(
         rows[0],
-        ["TENANT", "PARENT", "PLAN", "LIMIT", "EFFECTIVE", "SOURCE"]
+        [
+            "TENANT",
+            "PARENT",
+            "PLAN",
+            "LIMIT",
+            "EFFECTIVE",
+            "SUSPENDED",
+            "SOURCE"
+        ]
     );
     assert_eq!(rows[1], ["acme", "system", "directory"]);
     let partner = [

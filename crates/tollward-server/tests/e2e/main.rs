@@ -17,6 +17,7 @@ mod cli;
 mod cli_admin;
 mod cli_check;
 mod cli_keys;
+mod cli_lists;
 mod cli_tenants;
 mod client_answers;
 mod connections;

@@ -98,6 +98,66 @@ fn every_change_is_decided_by_on_the_other_node() {
 }
 
 #[test]
+fn whoever_is_shut_out_is_refused_on_the_other_node() {
+    let fleet = Fleet::start();
+    let [a, b] = &fleet.nodes;
+    let desk = a.desk();
+    let is = |status: u16, reason: &'static str| {
+        move |told: u16, answer: &Value| told == status && answer["reason"] == reason
+    };
+    let admitted = |status: u16, _: &Value| status == 200;
+    desk.made("tenants", &json!({ "id": "acme" }));
+    desk.made("tenants", &json!({ "id": "shop", "parent": "acme" }));
+    desk.made("users", &json!({ "id": "ann", "tenant": "acme" }));
+    let key = desk.made("keys", &json!({ "tenant": "shop" }));
+    let of_key = || json!({ "api_key": key["secret"] });
+    let ann = || json!({ "user": "ann" });
+    until_decided(b, of_key(), "a key", admitted);
+    let target = format!("keys/{}", text(&key["id"]));
+
+    let mut times = Vec::new();
+    for (target, check) in [
+        ("tenants/acme", of_key()),
+        ("tenants/acme", ann()),
+        ("users/ann", ann()),
+        (&target, of_key()),
+    ] {
+        for (action, status) in [("suspend", 403), ("resume", 200)] {
+            desk.changed("POST", &format!("{target}/{action}"), &Value::Null);
+            times.push(within(PATIENCE, action, || {
+                b.peek(check.clone()).0 == status
+            }));
+        }
+    }
+    for (entry, check) in [
+        (json!({ "tenant": "acme", "reason": "r" }), of_key()),
+        (json!({ "user": "ann", "reason": "r" }), ann()),
+        (json!({ "key_id": key["id"], "reason": "r" }), of_key()),
+    ] {
+        let made = desk.made("deny", &entry);
+        times.push(within(PATIENCE, "denied", || {
+            let (status, answer) = b.peek(check.clone());
+            status == 403 && answer["reason"] == "denied"
+        }));
+        desk.changed(
+            "DELETE",
+            &format!("deny/{}", text(&made["id"])),
+            &Value::Null,
+        );
+        times.push(within(PATIENCE, "not denied", || {
+            b.peek(check.clone()).0 == 200
+        }));
+    }
+    assert!(middle(times) <= PROMISED);
+
+    // Whoever is on the allow-list is not known by that, nor when its tenant is gone.
+    desk.made("allow", &json!({ "key_id": key["id"], "reason": "r" }));
+    until_decided(b, of_key(), "an allowed key", is(200, "allow_list"));
+    desk.changed("DELETE", "tenants/acme?cascade=true", &Value::Null);
+    until_decided(b, of_key(), "no key", is(401, "unknown_key"));
+}
+
+#[test]
 fn a_token_of_one_node_opens_the_other() {
     let fleet = Fleet::start();
     let [a, b] = &fleet.nodes;

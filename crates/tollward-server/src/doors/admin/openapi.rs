@@ -117,6 +117,8 @@ fn problem() -> Value {
             "window_secs": { "type": "integer", "description": "`budget_exceeded`: the window of these numbers." },
             "file": { "type": "string", "description": "`read_only`: the file in which it is written." },
             "place": { "type": "string", "description": "`read_only`: where in the file." },
+            "hint": { "type": "string", "description": "`read_only`: what to do instead, where there is something." },
+            "successor": { "type": "string", "description": "`replaced`: the id of the key that replaced it." },
             "version": { "type": "integer", "description": "`stale`: the version that there is." },
         },
     })

@@ -204,7 +204,8 @@ pub(super) async fn suspend_tenant(
     body: Text,
 ) -> Result<Answer, Failure> {
     let suspension = Suspension::read(&body)?;
-    set::<Tenant>(&shared, caller, &id, &expected, Some(suspension)).await
+    let answer = set::<Tenant>(&shared, caller, &id, &expected, Some(suspension)).await?;
+    Ok(tenants::change::computed(&shared, answer).await)
 }
 
 /// Resumes a tenant
@@ -221,7 +222,8 @@ pub(super) async fn resume_tenant(
     Id(id): Id,
     expected: IfMatch,
 ) -> Result<Answer, Failure> {
-    set::<Tenant>(&shared, caller, &id, &expected, None).await
+    let answer = set::<Tenant>(&shared, caller, &id, &expected, None).await?;
+    Ok(tenants::change::computed(&shared, answer).await)
 }
 
 /// Suspends a user

@@ -213,7 +213,7 @@ mod tests {
             (100, "minute", 59, "1.5", true),
             (100, "minute", 60, "1.4", true),
             (100, "minute", 90, "1.0", false),
-            (50, "minute", 60, "1.5", false),
+            (60, "minute", 60, "1.5", false),
             (100, "second", 2, "1.0", false),
             (100, "second", 1, "1.0", true),
         ] {

@@ -290,7 +290,7 @@ pub(in crate::doors::admin) fn must_be_ours(shared: &Shared, id: &str) -> Result
 
 /// The answer with what limits the tenant now, and what of its budget is given: known only when this node
 /// holds the change.
-async fn computed(shared: &Shared, mut answer: Answer) -> Answer {
+pub(in crate::doors::admin) async fn computed(shared: &Shared, mut answer: Answer) -> Answer {
     let id = answer.body["id"].as_str().unwrap_or_default().to_owned();
     let effective = effective(shared.engine.active().policy(), &id);
     answer.body["effective"] = serde_json::to_value(effective).unwrap_or_default();

@@ -140,10 +140,11 @@ mod tests {
             }),
             json!({ "sustained": { "rate": 10 }, "sharing": "inherit", "budget": { "mode": "shared" } }),
             json!({
-                "sustained": { "rate": 10 }, "burst": { "allowance": 1.5 }, "cost": 2, "shadow": true,
+                "sustained": { "rate": 10 }, "burst": { "allowance": 1.5 }, "cost": 2,
                 "strategy": "queue", "queue": { "max_wait": "1500ms", "max_queue": 7 },
                 "when": "authenticated", "on_failure": "closed", "response_headers": false,
             }),
+            json!({ "sustained": { "rate": 10 }, "shadow": true, "on_failure": "open" }),
             json!({ "sustained": { "rate": 10 }, "strategy": "degrade", "on_failure": "local", "when": "anonymous" }),
         ] {
             let limit = RateLimit(written.clone()).checked().unwrap();
