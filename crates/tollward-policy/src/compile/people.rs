@@ -54,7 +54,7 @@ impl Compiler {
     /// The children of a tenant may not have more than its budget. What is beyond the total, but within the
     /// ratio, is a warning.
     fn check_budgets(&mut self, file: &File, tenants: &Names<TenantEntry>) {
-        let mut given: HashMap<&str, Vec<(&str, (u64, u32))>> = HashMap::new();
+        let mut given: HashMap<&str, Vec<Child<'_>>> = HashMap::new();
         for (name, _) in file.tenants.iter().filter(|(name, _)| name.value != ROOT) {
             let id = name.value.as_str();
             let entry = tenants.get(id);
@@ -207,6 +207,9 @@ pub(super) fn listed(written: &[CallerEntry], unsaid: &str) -> Vec<ListedCaller>
     });
     listed.collect()
 }
+
+/// The name of a tenant, and its rate and window.
+type Child<'a> = (&'a str, (u64, u32));
 
 /// The most limits of tenants that a request is charged by, besides its own tenant's.
 pub const MAX_LEVELS: usize = 32;
