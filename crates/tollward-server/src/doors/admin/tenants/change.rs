@@ -167,7 +167,7 @@ async fn limit_of(
     }
     let text = edit.tenant(id).await?.and_then(|tenant| tenant.rate_limit);
     // What was stored has been checked; what no longer makes sense limits nobody.
-    Ok(text.and_then(|text| TenantLimit::parse(&text).ok()))
+    Ok(text.and_then(|text| TenantLimit::stored(&text).ok()))
 }
 
 /// Makes a tenant
