@@ -399,7 +399,9 @@ impl Policy {
         if known.user.is_some_and(|user| user.suspended) {
             return Some(Denial::Suspended(Suspended::User));
         }
-        Some(match known.tenant?.barred.as_deref()? {
+        // A caller without a tenant, or with an unknown one, is a child of the root.
+        let tenant = known.tenant.or_else(|| self.people.stranger())?;
+        Some(match tenant.barred.as_deref()? {
             Bar::Denied(reason) => Denial::DenyList(reason),
             Bar::Suspended(tenant) => Denial::Suspended(Suspended::Tenant(tenant)),
         })

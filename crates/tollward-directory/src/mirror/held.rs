@@ -139,7 +139,7 @@ impl Held {
             return Ok(Arc::clone(known));
         }
         let first = |faults: Vec<_>| faults.first().map_or(String::new(), ToString::to_string);
-        let limit = Arc::new(TenantLimit::parse(&text).map_err(first)?);
+        let limit = Arc::new(TenantLimit::stored(&text).map_err(first)?);
         if self.limits.len() >= LIMITS {
             self.limits.clear();
         }

@@ -311,6 +311,17 @@ async fn rows_that_make_no_sense_are_left_out_and_listed(place: Place) {
         };
         edit.put_tenant(bad).await.unwrap();
         edit.put_tenant(tenant("bad\nname", None)).await.unwrap();
+        // What an earlier version stored is no oddity: it limits as it did.
+        let limit =
+            r#"{"sustained":{"rate":3,"window":"minute"},"budget":{"mode":"allocated","total":5}}"#;
+        let old = Tenant {
+            rate_limit: Some(limit.to_owned()),
+            ..tenant("old-budget", None)
+        };
+        edit.put_tenant(old).await.unwrap();
+        edit.put_key(key_of("old", "old", "old-budget"))
+            .await
+            .unwrap();
         edit.put_key(Key {
             hash: "short".into(),
             ..key("bad-key", "acme")
@@ -345,6 +356,7 @@ async fn rows_that_make_no_sense_are_left_out_and_listed(place: Place) {
     change(&directory, odd).await;
     let node = Node::start(&directory).await;
     assert_eq!(node.limit("good").await, Ok(Some(10)));
+    assert_eq!(node.limit("old").await, Ok(Some(3)));
     let oddities = node.mirror.oddities();
     assert_eq!((oddities.len(), node.mirror.health().odd_rows), (8, 8));
     for name in [

@@ -19,7 +19,7 @@ pub use records::{AuditSettings, DirectorySettings, UsageSettings};
 pub use store::{ClientCertificate, RedisOptions, RedisTls};
 pub use warnings::Warning;
 
-pub(crate) use tenants::tenant_limit;
+pub(crate) use tenants::{stored_tenant_limit, tenant_limit};
 
 use std::net::SocketAddr;
 

@@ -8,12 +8,26 @@ use crate::people::{Budget, TenantLimit};
 
 /// Reads a tenant's limit that is not in the file.
 pub(crate) fn tenant_limit(text: &str) -> Result<TenantLimit, Vec<Fault>> {
-    let written = config::read_limit(text.as_bytes())?;
+    compiled(&config::read_limit(text.as_bytes())?)
+}
+
+/// The same of a limit that was stored by this version or an earlier one.
+pub(crate) fn stored_tenant_limit(text: &str) -> Result<TenantLimit, Vec<Fault>> {
+    let mut written = config::read_limit(text.as_bytes())?;
+    let rate = written.sustained.rate.value;
+    let budget = written.budget.as_mut();
+    if let Some(total) = budget.and_then(|budget| budget.total.as_mut()) {
+        total.value = total.value.min(rate);
+    }
+    compiled(&written)
+}
+
+fn compiled(written: &RateLimit) -> Result<TenantLimit, Vec<Fault>> {
     let reading = config::read_bytes(b"{}");
     let mut compiler = Compiler::default();
     let limit = reading
         .file
-        .and_then(|empty| compiler.tenant_limit(&written, &empty));
+        .and_then(|empty| compiler.tenant_limit(written, &empty));
     match limit {
         Some(mut limit) if compiler.faults.is_empty() => {
             // No line of a file, and none to say on.

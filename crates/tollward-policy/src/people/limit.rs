@@ -42,6 +42,16 @@ impl TenantLimit {
         compile::tenant_limit(text)
     }
 
+    /// Reads a limit that was stored. A budget above the rate, which earlier versions stored, counts as the
+    /// rate: a limit that is refused now would limit nobody.
+    ///
+    /// # Errors
+    ///
+    /// Every fault, with its place.
+    pub fn stored(text: &str) -> Result<Self, Vec<Fault>> {
+        compile::stored_tenant_limit(text)
+    }
+
     /// The numbers.
     pub fn limit(&self) -> &Limit {
         &self.limit

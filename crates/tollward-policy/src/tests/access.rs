@@ -152,6 +152,15 @@ fn the_directory_denies_and_forgives() {
         assert_eq!(treatment(&denying, facts), denied, "{facts:?}");
         assert_eq!(treatment(&base, facts), Treatment::Limited, "{facts:?}");
     }
+    // The root is above everybody, also above those who have no tenant.
+    let closed = base.with(vec![listed(
+        "1",
+        List::Deny,
+        Listed::Tenant("system".into()),
+    )]);
+    for facts in [NONE, user("ann"), tenant("below"), tenant("unknown")] {
+        assert_eq!(treatment(&closed, &facts), denied, "{facts:?}");
+    }
     // A new file changes nothing about it.
     let reloaded = policy("tenants: { bad: {}, below: { parent: bad } }").for_people_of(&denying);
     assert_eq!(treatment(&reloaded, &callers[1]), denied);

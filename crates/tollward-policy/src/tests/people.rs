@@ -577,3 +577,18 @@ fn keys_of_a_directory_that_is_too_old_are_not_believed() {
     }]);
     assert_eq!(ask(&revoked, "directory"), Some(Rejection::UnknownKey));
 }
+
+#[test]
+fn a_stored_budget_above_the_rate_counts_as_the_rate() {
+    let text = "{ sustained: { rate: 50 }, budget: { mode: allocated, total: 60, overcommit_ratio: 1.5 } }";
+    let faults = TenantLimit::parse(text).expect_err("more than there is");
+    assert_eq!(&*faults[0].place.path, "rate_limit.budget.total");
+    let stored = TenantLimit::stored(text).expect("a limit");
+    let budget = stored.budget();
+    assert_eq!(
+        (stored.limit().rate(), budget.total, budget.ratio),
+        (50, 50, 1500)
+    );
+    // Whatever else is wrong is wrong.
+    assert!(TenantLimit::stored("{ sustained: { rate: 0 } }").is_err());
+}

@@ -229,6 +229,11 @@ impl Door {
 
     /// Says what is worth a thought about what was done.
     pub(super) fn warn(&self, said: &Answer) {
+        if let Some(warning) = said.headers.get("x-tollward-warning")
+            && let Ok(warning) = warning.to_str()
+        {
+            complain(&format!("warning: {warning}"));
+        }
         for warning in said.json["warnings"].as_array().into_iter().flatten() {
             complain(&format!(
                 "warning: {}",

@@ -17,6 +17,9 @@ use crate::doors::reply;
 /// Says that an answer is one that was given before.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
+/// Says what is worth a thought about what was done.
+const WARNING: HeaderName = HeaderName::from_static("x-tollward-warning");
+
 /// An answer in JSON.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
@@ -25,6 +28,8 @@ pub(super) struct Answer {
     pub(super) version: Option<i64>,
     /// It was given before, to the same request.
     pub(super) replayed: bool,
+    /// What is worth a thought about what was done.
+    pub(super) warning: Option<&'static str>,
 }
 
 impl fmt::Debug for Answer {
@@ -61,6 +66,7 @@ impl Answer {
             body,
             version,
             replayed: false,
+            warning: None,
         })
     }
 }
@@ -75,6 +81,9 @@ impl IntoResponse for Answer {
         }
         if self.replayed {
             headers.insert(REPLAYED, HeaderValue::from_static("true"));
+        }
+        if let Some(warning) = self.warning {
+            headers.insert(WARNING, HeaderValue::from_static(warning));
         }
         response.map(Body::new)
     }

@@ -37,7 +37,6 @@ mod tenants;
 mod tokens;
 mod usage;
 mod users;
-mod warning;
 mod work;
 
 use std::convert::Infallible;

@@ -70,6 +70,7 @@ impl Once {
             version: body.get("version").and_then(Value::as_i64),
             body,
             replayed: true,
+            warning: None,
         })
     }
 

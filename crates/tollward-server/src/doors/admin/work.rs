@@ -10,11 +10,14 @@ use super::answer::Answer;
 use super::failure::Failure;
 use super::guard::Caller;
 use super::once::Once;
-use super::warning::Warning;
 use super::{Shared, to_the_end};
 
 /// How long an answer waits for this node to hold what was changed. It is stored by then, whatever comes.
 const CATCH_UP: Duration = Duration::from_secs(2);
+
+/// What is said of something that was made in a directory that is in memory.
+const NOT_KEPT: &str = "The directory is in the memory of this node: this is gone when the server stops, and other \
+    nodes do not know it. Set `directory.url`, or start the server with --directory, to keep it.";
 
 /// A change that is under way. Dropped, nothing of it has happened.
 pub(super) struct Work {
@@ -80,7 +83,7 @@ impl Work {
     /// Makes it so. The answer is given when this node decides by it, if that is soon.
     pub(super) async fn commit(mut self, mut answer: Answer) -> Result<Answer, Failure> {
         if answer.status == StatusCode::CREATED && self.shared.directory.is_in_memory() {
-            Warning::not_kept().add_to(&mut answer);
+            answer.warning = Some(NOT_KEPT);
         }
         let now_ms = self.edit.now_ms();
         let caller = &self.caller.id;

@@ -8,7 +8,6 @@ use tollward_policy::{Allocation, Budget, Fit, Policy, ROOT, TenantLimit};
 use utoipa::ToSchema;
 
 use crate::doors::admin::failure::Failure;
-use crate::doors::admin::warning::Warning;
 
 /// Rates summed up by window: tokens, and seconds.
 pub(super) type Rates = Vec<(u64, u32)>;
@@ -30,6 +29,19 @@ pub(super) struct BudgetView {
     free: Number,
     /// The window that all of it is counted in, in seconds.
     window_secs: u32,
+}
+
+/// Something that was done, and is worth a thought.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub(super) struct Warning {
+    /// `overcommitted`: the children of a tenant were given more than its budget, as they may be.
+    reason: &'static str,
+    /// The tenant whose budget it is.
+    tenant: String,
+    /// The arithmetic in words.
+    detail: String,
+    #[serde(flatten)]
+    budget: BudgetView,
 }
 
 impl From<&Allocation> for BudgetView {
@@ -55,19 +67,12 @@ fn number(decimal: &str) -> Number {
 pub(super) fn judge(tenant: &str, allocation: &Allocation) -> Result<Option<Warning>, Failure> {
     match allocation.fit() {
         Fit::Fits => Ok(None),
-        Fit::Overcommitted => {
-            let detail = format!("The budget of {tenant:?} is overcommitted: {allocation}.");
-            let view = BudgetView::from(allocation);
-            Ok(Some(Warning {
-                tenant: Some(tenant.to_owned()),
-                sum: Some(view.sum),
-                budget: Some(view.budget),
-                ratio: Some(view.ratio),
-                free: Some(view.free),
-                window_secs: Some(view.window_secs),
-                ..Warning::new("overcommitted", detail)
-            }))
-        }
+        Fit::Overcommitted => Ok(Some(Warning {
+            reason: "overcommitted",
+            tenant: tenant.to_owned(),
+            detail: format!("The budget of {tenant:?} is overcommitted: {allocation}."),
+            budget: allocation.into(),
+        })),
         Fit::Exceeds => {
             let detail = format!(
                 "The budget of {tenant:?} does not allow it: {allocation}. Ask for less, or raise its \
@@ -175,9 +180,9 @@ mod tests {
         }
         let warned = judge("partner", &allocation("1.5", &others, (3000, 60)));
         let warning = warned.unwrap().unwrap();
-        assert_eq!(warning.sum, Some(6000.into()));
-        assert_eq!(warning.ratio, Number::from_f64(1.5));
-        assert_eq!(warning.free, Some(4500.into()));
+        assert_eq!(warning.budget.sum, 6000.into());
+        assert_eq!(warning.budget.ratio, Number::from_f64(1.5).unwrap());
+        assert_eq!(warning.budget.free, 4500.into());
         let fits = judge("partner", &allocation("1.0", &others, (2000, 60)));
         assert_eq!(fits.unwrap(), None);
     }

@@ -7,7 +7,7 @@ use tollward_directory::{Edit, Tenant};
 use tollward_policy::{Allocation, Policy, ROOT, TenantLimit};
 use utoipa::ToSchema;
 
-use super::budget::{asks_for_more, given, gives_less, judge};
+use super::budget::{Warning, asks_for_more, given, gives_less, judge};
 use super::limit::RateLimit;
 use super::missing;
 use super::tree::Place;
@@ -21,7 +21,6 @@ use crate::doors::admin::names;
 use crate::doors::admin::once::OnceKey;
 use crate::doors::admin::patch::patched;
 use crate::doors::admin::precondition::IfMatch;
-use crate::doors::admin::warning::Warning;
 use crate::doors::admin::work::{Begun, Changed, Work};
 
 /// A tenant as it is to be.
@@ -168,7 +167,7 @@ async fn limit_of(
     }
     let text = edit.tenant(id).await?.and_then(|tenant| tenant.rate_limit);
     // What was stored has been checked; what no longer makes sense limits nobody.
-    Ok(text.and_then(|text| TenantLimit::parse(&text).ok()))
+    Ok(text.and_then(|text| TenantLimit::stored(&text).ok()))
 }
 
 /// Makes a tenant

@@ -55,7 +55,7 @@ impl Place<'_> {
     /// The limit that it had. What no longer makes sense limits nobody.
     pub(super) fn limit_before(&self) -> Option<TenantLimit> {
         let text = self.before?.rate_limit.as_deref()?;
-        TenantLimit::parse(text).ok()
+        TenantLimit::stored(text).ok()
     }
 
     async fn check_parent(

@@ -6,14 +6,13 @@ use tollward_directory::Tenant;
 use tollward_policy::{Allocation, Policy, PolicyLimit, ROOT, TenantEntry, TenantLimit};
 use utoipa::ToSchema;
 
-use super::budget::{BudgetView, with_file};
+use super::budget::{BudgetView, Warning, with_file};
 use super::limit::RateLimit;
 use crate::doors::admin::Shared;
 use crate::doors::admin::failure::Failure;
 use crate::doors::admin::moment::Moment;
 use crate::doors::admin::names;
 use crate::doors::admin::source::Origin;
-use crate::doors::admin::warning::Warning;
 
 /// A tenant.
 #[derive(Debug, Serialize, ToSchema)]
