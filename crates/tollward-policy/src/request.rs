@@ -47,6 +47,8 @@ pub enum Misconfigured {
     Plan(Box<str>),
     /// The parent of the caller's tenant, or of one above it.
     Parent(Box<str>),
+    /// The caller's tenant is this one or below it, and this one would be its own ancestor.
+    Circle(Box<str>),
 }
 
 impl fmt::Display for Misconfigured {
@@ -54,6 +56,10 @@ impl fmt::Display for Misconfigured {
         match self {
             Self::Tenant(name) => write!(f, "the caller's tenant {name:?} does not exist"),
             Self::Plan(name) => write!(f, "the caller's plan {name:?} does not exist"),
+            Self::Circle(name) => write!(
+                f,
+                "the caller's tenant is at or below the tenant {name:?}, which would be its own ancestor"
+            ),
             Self::Parent(name) => write!(
                 f,
                 "the caller's tenant is below the tenant {name:?}, which does not exist"
@@ -323,10 +329,10 @@ impl Policy {
         match known.tenant {
             Some(tenant) => match &tenant.lost {
                 None => Ok(()),
-                Some(parent) => {
-                    let parent = Misconfigured::Parent((**parent).into());
-                    Err(Rejection::Misconfigured(parent))
-                }
+                Some(lost) => Err(Rejection::Misconfigured(match &lost.missing {
+                    Some(parent) => Misconfigured::Parent(parent.clone()),
+                    None => Misconfigured::Circle(lost.tenant.clone()),
+                })),
             },
             None if known.written_tenant() == Some(name) => {
                 Err(Rejection::Misconfigured(Misconfigured::Tenant(name.into())))
@@ -393,15 +399,18 @@ impl Policy {
         if let Some(reason) = listed {
             return Some(Denial::DenyList(reason));
         }
-        if known.key().is_some_and(|key| key.suspended) {
+        if known.credential.is_some_and(|it| it.is_suspended) {
             return Some(Denial::Suspended(Suspended::Key));
         }
         if known.user.is_some_and(|user| user.suspended) {
             return Some(Denial::Suspended(Suspended::User));
         }
-        // A caller without a tenant, or with an unknown one, is a child of the root.
-        let tenant = known.tenant.or_else(|| self.people.stranger())?;
-        Some(match tenant.barred.as_deref()? {
+        // A caller without a tenant, or with an unknown one, is a child of the root. A user belongs to its own
+        // tenant also where the request or its key names another.
+        let named = known.tenant.or_else(|| self.people.stranger());
+        let of_user = || self.people.tenant(known.user?.tenant.as_deref()?);
+        let bar = named.and_then(|tenant| tenant.barred.as_deref());
+        Some(match bar.or_else(|| of_user()?.barred.as_deref())? {
             Bar::Denied(reason) => Denial::DenyList(reason),
             Bar::Suspended(tenant) => Denial::Suspended(Suspended::Tenant(tenant)),
         })

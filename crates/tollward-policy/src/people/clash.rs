@@ -1,10 +1,11 @@
 //! What the file and the directory say that does not go together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use super::Origin;
 use super::entry::TenantEntry;
+use super::key::ApiKey;
 use super::list::{List, Listed};
 use super::tree::parent_of;
 use crate::budget::{Allocation, Fit};
@@ -50,6 +51,9 @@ pub enum Clash {
         allocation: Allocation,
     },
 }
+
+/// The most clashes of a kind that are told.
+const MOST: usize = 100;
 
 impl fmt::Display for Clash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,23 +101,28 @@ impl fmt::Display for Clash {
 }
 
 impl Clash {
-    /// Whether one that was known is of the same, and no better.
-    fn is_no_worse_than(&self, known: &Self) -> bool {
-        match (self, known) {
-            (Self::MissingPlan { plan, .. }, Self::MissingPlan { plan: other, .. }) => {
-                plan == other
-            }
-            (Self::MissingTenant { tenant, .. }, Self::MissingTenant { tenant: other, .. }) => {
-                tenant == other
-            }
+    /// What it is about: two clashes about the same are one that has changed.
+    fn subject(&self) -> (&'static str, &str, &str) {
+        let (name, other) = match self {
+            Self::Tenant(name) | Self::Circle(name) => (&**name, ""),
+            Self::Key(hash) | Self::AllowedNobody(hash) => (hash.as_str(), ""),
+            Self::MissingParent { tenant, parent } => (&**tenant, &**parent),
+            Self::MissingPlan { plan, .. } => (&**plan, ""),
+            Self::MissingTenant { tenant, .. } | Self::Budget { tenant, .. } => (&**tenant, ""),
+        };
+        (self.word(), name, other)
+    }
+
+    /// Whether it is worse than an earlier clash about the same.
+    fn is_worse_than(&self, earlier: &Self) -> bool {
+        match (self, earlier) {
             (
-                Self::Budget { tenant, allocation },
+                Self::Budget { allocation, .. },
                 Self::Budget {
-                    tenant: other,
-                    allocation: before,
+                    allocation: before, ..
                 },
-            ) => tenant == other && allocation.excess() <= before.excess(),
-            _ => self == known,
+            ) => allocation.excess() > before.excess(),
+            _ => false,
         }
     }
 
@@ -168,23 +177,38 @@ impl Clash {
 }
 
 impl Policy {
-    /// What would not go together, were these rules put in force instead of another policy's, and does
-    /// now, or not so badly: plans that people of the directory have, parents that they are below, and
-    /// budgets that are given away. Entries of both are no harm: the file's are used.
+    /// The clashes that there would be under these rules and that the policy in force does not have, or has
+    /// less badly: missing plans, tenants and parents, and exceeded budgets. At most a hundred. Entries that
+    /// both the file and the directory have are not among them: the file's are used.
     pub fn new_clashes(&self, active: &Self) -> Vec<Clash> {
-        let mut clashes = self.for_people_of(active).clashes();
+        let mut clashes = self.for_people_of(active).all_clashes();
         clashes.retain(Clash::weighs);
         if !clashes.is_empty() {
-            let known = active.clashes();
-            clashes.retain(|clash| !known.iter().any(|it| clash.is_no_worse_than(it)));
+            let known = active.all_clashes();
+            let known: HashMap<_, _> = known.iter().map(|it| (it.subject(), it)).collect();
+            clashes.retain(|clash| {
+                let earlier = known.get(&clash.subject());
+                earlier.is_none_or(|earlier| clash.is_worse_than(earlier))
+            });
         }
+        clashes.truncate(MOST);
         clashes
     }
 
     /// What the file and the directory say that does not go together, in some order of its own, at most a
     /// hundred of each kind. It looks at everybody: not for every request.
     pub fn clashes(&self) -> Vec<Clash> {
-        const MOST: usize = 100;
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        let mut clashes = self.all_clashes();
+        clashes.retain(|clash| {
+            let count = counts.entry(clash.word()).or_default();
+            *count += 1;
+            *count <= MOST
+        });
+        clashes
+    }
+
+    fn all_clashes(&self) -> Vec<Clash> {
         let people = &self.people;
         let tenants = people.hidden.keys().cloned().map(Clash::Tenant);
         let keys = self.rules.keys.keys();
@@ -192,36 +216,38 @@ impl Policy {
         let keys = keys.map(|hash| Clash::Key(crate::scope::hex(&hash[..6])));
         let all = people.tenants.iter();
         let lost = all.filter_map(|(id, tenant)| {
-            let parent = parent_of(id, &tenant.entry)?;
-            // Those below it are lost with it, and not told apart.
-            let is_lost = tenant.lost.as_deref() == Some(parent);
-            let (tenant, is_missing) = (id.clone(), people.tenants.get(parent).is_none());
-            is_lost.then(|| match is_missing {
-                true => Clash::MissingParent {
+            // Those below it are lost with it, and not listed.
+            let lost = tenant.lost.as_deref().filter(|lost| lost.tenant == *id)?;
+            let tenant = id.clone();
+            Some(match &lost.missing {
+                Some(parent) => Clash::MissingParent {
                     tenant,
-                    parent: parent.into(),
+                    parent: parent.clone(),
                 },
-                false => Clash::Circle(tenant),
+                None => Clash::Circle(tenant),
             })
         });
-        let kinds: [Vec<Clash>; 7] = [
-            tenants.take(MOST).collect(),
-            keys.take(MOST).collect(),
-            self.missing_tenants().into_iter().take(MOST).collect(),
-            self.allowed_nobodies().into_iter().take(MOST).collect(),
-            lost.take(MOST).collect(),
-            self.missing_plans().into_iter().take(MOST).collect(),
-            self.broken_budgets().into_iter().take(MOST).collect(),
-        ];
-        kinds.into_iter().flatten().collect()
+        let mut clashes: Vec<Clash> = tenants.chain(keys).collect();
+        clashes.extend(self.missing_tenants());
+        clashes.extend(self.allowed_nobodies());
+        clashes.extend(lost);
+        clashes.extend(self.missing_plans());
+        clashes.extend(self.broken_budgets());
+        clashes
+    }
+
+    /// The directory's keys that count: the file has not the same.
+    fn keys_in_use(&self) -> impl Iterator<Item = &ApiKey> {
+        let keys = self.people.keys.iter();
+        let in_use = keys.filter(|(hash, _)| !self.rules.keys.contains_key(*hash));
+        in_use.map(|(_, key)| &**key)
     }
 
     fn missing_tenants(&self) -> Vec<Clash> {
         let people = &self.people;
         let of_users = people.users.iter();
         let of_users = of_users.filter_map(|(_, user)| user.tenant.as_deref());
-        let of_keys = people.keys.iter();
-        let of_keys = of_keys.filter_map(|(_, key)| key.tenant.as_deref());
+        let of_keys = self.keys_in_use().filter_map(|key| key.tenant.as_deref());
         let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
         for tenant in of_users.chain(of_keys) {
             if people.tenants.get(tenant).is_none() {
@@ -258,10 +284,7 @@ impl Policy {
         let of_tenants = tenants.filter_map(|(_, tenant)| tenant.entry.plan.as_deref());
         let users = people.users.iter();
         let of_users = users.filter_map(|(_, user)| user.plan.as_deref());
-        let of_keys = people
-            .keys
-            .iter()
-            .filter_map(|(_, key)| key.plan.as_deref());
+        let of_keys = self.keys_in_use().filter_map(|key| key.plan.as_deref());
         let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
         for plan in of_tenants.chain(of_users).chain(of_keys) {
             if !self.has_plan(plan) {

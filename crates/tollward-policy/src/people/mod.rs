@@ -65,6 +65,8 @@ pub(crate) struct Credential<'p> {
     pub(crate) key: &'p ApiKey,
     /// The reason an allow-list gives for not limiting it.
     pub(crate) allowed: Option<&'p str>,
+    /// Whether it is suspended, in the file or in the directory.
+    pub(crate) is_suspended: bool,
 }
 
 /// Where an entry is written.
@@ -113,9 +115,8 @@ impl People {
         for change in changes {
             match change {
                 Change::Tenant { id, entry } => {
-                    if people.put_tenant(rules, &id, entry) {
-                        touched.insert(id);
-                    }
+                    people.put_tenant(rules, &id, entry);
+                    touched.insert(id);
                 }
                 Change::User { id, entry } => match entry {
                     Some(entry) if entry != UserEntry::default() => {
@@ -217,7 +218,8 @@ impl People {
         if self.is_closed && of_file.is_none() {
             return Err(Rejection::Unverifiable);
         }
-        let key = of_file.or_else(of_directory);
+        let in_directory = of_directory();
+        let key = of_file.or(in_directory);
         let key = key.ok_or(Rejection::UnknownKey)?;
         if key.expires_at.is_some_and(|end| end <= self.now) {
             return Err(Rejection::UnknownKey);
@@ -226,6 +228,7 @@ impl People {
         Ok(Credential {
             key,
             allowed: allowed.or_else(|| self.allow.key(hash)),
+            is_suspended: key.suspended || in_directory.is_some_and(|twin| twin.suspended),
         })
     }
 

@@ -24,8 +24,16 @@ pub struct Tenant {
     passed: Arc<[Binding]>,
     /// Why its requests are refused, if they are.
     pub(crate) barred: Option<Arc<Bar>>,
-    /// The name that it, or a tenant above it, gives as its parent though no tenant has it.
-    pub(crate) lost: Option<Arc<str>>,
+    /// Set if it, or a tenant above it, is not connected to the root.
+    pub(crate) lost: Option<Arc<Lost>>,
+}
+
+/// A tenant that is not connected to the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lost {
+    pub(crate) tenant: Box<str>,
+    /// The parent that it names and that does not exist; none if it would be its own ancestor.
+    pub(crate) missing: Option<Box<str>>,
 }
 
 /// Why a tenant and those below it are refused.
@@ -43,8 +51,10 @@ pub(super) struct Said<'a> {
     pub(super) boost: Option<Boost>,
     /// The reason for which a deny-list names it.
     pub(super) denied: Option<&'a str>,
-    /// The parent that it names and that does not exist.
-    pub(super) lost: Option<&'a str>,
+    /// The directory has a tenant of this name too, and that is suspended.
+    pub(super) twin_is_suspended: bool,
+    /// It is not connected to the root: the parent that does not exist, or none for a circle.
+    pub(super) lost: Option<Option<&'a str>>,
 }
 
 /// A limit that binds those below.
@@ -108,17 +118,23 @@ impl Tenant {
             passed: passed(own.as_ref(), self.entry.limit.as_deref(), &bound),
             own,
             bound,
-            barred: self.bar(said.denied).or_else(|| parent?.barred.clone()),
-            lost: said.lost.map(Arc::from).or_else(|| parent?.lost.clone()),
+            barred: self.bar(said).or_else(|| parent?.barred.clone()),
+            lost: match said.lost {
+                Some(missing) => Some(Arc::new(Lost {
+                    tenant: self.id.clone(),
+                    missing: missing.map(Box::from),
+                })),
+                None => parent.and_then(|parent| parent.lost.clone()),
+            },
             ..self.clone()
         }
     }
 
-    fn bar(&self, denied: Option<&str>) -> Option<Arc<Bar>> {
-        match denied {
+    fn bar(&self, said: Said<'_>) -> Option<Arc<Bar>> {
+        let is_suspended = self.entry.suspended || said.twin_is_suspended;
+        match said.denied {
             Some(reason) => Some(Arc::new(Bar::Denied(reason.into()))),
-            None if self.entry.suspended => Some(Arc::new(Bar::Suspended(self.id.clone()))),
-            None => None,
+            None => is_suspended.then(|| Arc::new(Bar::Suspended(self.id.clone()))),
         }
     }
 

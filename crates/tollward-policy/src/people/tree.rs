@@ -43,20 +43,15 @@ impl People {
         seen.chain(hidden).collect()
     }
 
-    /// Takes an entry of the directory. True if the tree has to be computed from there.
-    pub(super) fn put_tenant(
-        &mut self,
-        rules: &Rules,
-        id: &str,
-        entry: Option<TenantEntry>,
-    ) -> bool {
+    /// Takes an entry of the directory. The tree has to be computed from there.
+    pub(super) fn put_tenant(&mut self, rules: &Rules, id: &str, entry: Option<TenantEntry>) {
         if rules.tenants.contains_key(id) {
             let hidden = Arc::make_mut(&mut self.hidden);
             match entry {
                 Some(entry) => _ = hidden.insert(id.into(), entry),
                 None => _ = hidden.remove(id),
             }
-            return false;
+            return;
         }
         self.remove(id);
         match entry {
@@ -64,7 +59,6 @@ impl People {
             None if id == ROOT => self.insert(ROOT, TenantEntry::default(), Origin::Directory),
             None => {}
         }
-        true
     }
 
     fn insert(&mut self, id: &str, entry: TenantEntry, origin: Origin) {
@@ -148,7 +142,12 @@ impl People {
                 let of_file = rules.deny.callers.tenant(Some(id));
                 of_file.or_else(|| self.deny.tenant(Some(id)))
             },
-            lost: written.filter(|_| found.is_none()),
+            // The file's tenants and the directory's are one: whoever suspended one meant both.
+            twin_is_suspended: self.hidden.get(id).is_some_and(|twin| twin.suspended),
+            lost: match written.filter(|_| found.is_none()) {
+                Some(_) if is_cut => Some(None),
+                missing => missing.map(Some),
+            },
         };
         let parent = found.or_else(|| written.and_then(|_| root()));
         let resolved = tenant.under(parent, rules.on_failure, said);

@@ -250,6 +250,40 @@ fn what_is_suspended_is_refused_whatever_the_allow_list_says() {
     assert_eq!(treatment(&off, &user("ann")), suspended(Suspended::User));
 }
 
+/// What is suspended in the directory stays so when the file gets an entry of the same name.
+#[test]
+fn a_reload_lifts_no_suspension() {
+    let suspended = policy("").with(vec![
+        below("acme", "system", true),
+        Change::Key {
+            hash: hash_of("k"),
+            key: Some(ApiKey {
+                user: Some("ann".into()),
+                suspended: true,
+                ..ApiKey::default()
+            }),
+        },
+    ]);
+    let file = format!(
+        "tenants: {{ acme: {{}} }}\nkeys: [ {{ sha256: {}, user: ann }} ]",
+        sha256("k")
+    );
+    let reloaded = policy(&file).for_people_of(&suspended);
+    let by = |what| Treatment::Denied(Denial::Suspended(what));
+    let acme = by(Suspended::Tenant("acme"));
+    assert_eq!(treatment(&reloaded, &tenant("acme")), acme);
+    assert_eq!(treatment(&reloaded, &key("k")), by(Suspended::Key));
+    let resumed = reloaded.with(vec![
+        below("acme", "system", false),
+        Change::Key {
+            hash: hash_of("k"),
+            key: None,
+        },
+    ]);
+    assert_eq!(treatment(&resumed, &tenant("acme")), Treatment::Limited);
+    assert_eq!(treatment(&resumed, &key("k")), Treatment::Limited);
+}
+
 /// A user of the directory is charged to its tenant, by that tenant's plan, and to those above it.
 #[test]
 fn a_user_belongs_to_its_tenant() {
@@ -301,6 +335,15 @@ tenants: { other: {} }",
         ..user("bob")
     };
     assert_eq!(policy.request(&named).unwrap().tenant(), Some("other"));
+    // But the suspension of the user's own tenant holds whatever tenant is named.
+    let suspended = policy.with(vec![below("acme", "partner", true)]);
+    for facts in [user("bob"), named, key("of-bob")] {
+        assert_eq!(
+            treatment(&suspended, &facts),
+            Treatment::Denied(Denial::Suspended(Suspended::Tenant("acme"))),
+            "{facts:?}"
+        );
+    }
     // Without its tenant the user is not free.
     let lost = policy.with(vec![Change::Tenant {
         id: "acme".into(),

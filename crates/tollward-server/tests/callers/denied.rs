@@ -233,3 +233,21 @@ fn a_denied_address_is_told_nothing_of_keys() {
     assert_eq!(fresh, [[401; 20].as_slice(), &[429, 429]].concat());
     assert_eq!(statuses("192.0.2.1"), fresh);
 }
+
+/// Its successor would be on no list.
+#[test]
+fn a_denied_key_is_not_rotated() {
+    let site = Site::of(TRUSTING);
+    let keys = [(); 2].map(|()| site.key(&json!({ "user": "ann" })));
+    let deny = format!(
+        "{TRUSTING}deny: [ {{ api_key: {{ sha256: {} }}, reason: leaked }} ]\n",
+        sha256(&keys[0].1)
+    );
+    assert_eq!(site.reload(&deny).status, 200);
+    site.made("deny", &json!({ "key_id": keys[1].0, "reason": "leaked" }));
+    for (id, secret) in &keys {
+        site.refuses(&Caller::key(secret), 403, "denied");
+        let rotated = site.post(&format!("keys/{id}/rotate"), &json!({}));
+        refused(&rotated, 409, "denied");
+    }
+}

@@ -197,6 +197,38 @@ fn a_suspension_outlives_a_restart() {
     }
 }
 
+/// An entry of the file that has the same name takes the place of the directory's, but not its suspension.
+#[test]
+fn a_reload_lifts_no_suspension() {
+    let site = site();
+    let (id, secret) = site.key(&json!({ "tenant": "other" }));
+    let (_, of_acme) = site.key(&json!({ "tenant": "acme" }));
+    let suspended = ["tenants/acme".to_owned(), format!("keys/{id}")];
+    for target in &suspended {
+        site.changed("POST", &format!("{target}/suspend"), &Value::Null);
+    }
+    let file = format!(
+        "{TRUSTING}{}keys: [ {{ sha256: {}, tenant: other }} ]\n",
+        CONFIG.replace("written: {}", "written: {}, acme: {}, other: {}"),
+        sha256(&secret)
+    );
+    assert_eq!(site.reload(&file).status, 200);
+    for caller in [Caller::key(&secret), Caller::key(&of_acme)] {
+        site.refuses(&caller, 403, "suspended");
+    }
+    for target in &suspended {
+        site.changed("POST", &format!("{target}/resume"), &Value::Null);
+    }
+    for caller in [Caller::key(&secret), Caller::key(&of_acme)] {
+        site.admits(&caller);
+    }
+    // It would stay valid, so it is not said to be revoked.
+    let revoked = site.post(&format!("keys/{id}/revoke"), &Value::Null);
+    refused(&revoked, 409, "read_only");
+    let rotated = site.post(&format!("keys/{id}/rotate"), &json!({}));
+    refused(&rotated, 409, "read_only");
+}
+
 #[test]
 fn what_the_file_has_is_denied_instead() {
     let site = site();

@@ -65,13 +65,6 @@ impl Failure {
             .with("place", place)
     }
 
-    /// Adds a sentence that says what to do instead.
-    pub(super) fn advise(mut self, sentence: &str) -> Self {
-        self.problem.detail.push(' ');
-        self.problem.detail.push_str(sentence);
-        self
-    }
-
     /// Adds a member.
     pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.problem = self.problem.with(name, value);

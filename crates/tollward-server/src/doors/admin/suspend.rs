@@ -14,6 +14,7 @@ use super::answer::Answer;
 use super::failure::Failure;
 use super::guard::{By, Caller, Operate};
 use super::input::{Id, Text, read_json};
+use super::moment::Moment;
 use super::names::{self, MAX_TEXT};
 use super::precondition::IfMatch;
 use super::work::{Changed, Work};
@@ -32,7 +33,7 @@ impl Suspension {
     /// Reads a body; an empty one gives no reason.
     fn read(body: &Text) -> Result<Self, Failure> {
         let suspension: Self = match body.0.trim_ascii() {
-            [] => Self::default(),
+            [] | b"null" => Self::default(),
             text => read_json(text)?,
         };
         if let Some(reason) = &suspension.reason {
@@ -81,15 +82,20 @@ impl Suspendable for Tenant {
     const RESUMED: &'static str = "tenant_resumed";
 
     async fn found(shared: &Shared, edit: &mut Edit, id: &str) -> Result<Self, Failure> {
-        tenants::change::must_be_ours(shared, id).map_err(or_deny)?;
         if id == ROOT {
             let detail = format!(
                 "`{ROOT}` is the root: everybody is below it. Suspend single tenants instead."
             );
             return Err(Failure::conflict("root", detail));
         }
-        let tenant = edit.tenant(id).await?;
-        tenant.ok_or_else(|| tenants::missing(id))
+        // The suspension of a tenant that the file has too holds for both.
+        match edit.tenant(id).await? {
+            Some(tenant) => Ok(tenant),
+            None => {
+                tenants::change::must_be_ours(shared, id).map_err(or_deny)?;
+                Err(tenants::missing(id))
+            }
+        }
     }
 
     async fn put(self, edit: &mut Edit) -> Result<Self, DirectoryError> {
@@ -148,7 +154,7 @@ impl Suspendable for Key {
 
 /// What the file has cannot be suspended, but it can be denied.
 fn or_deny(failure: Failure) -> Failure {
-    failure.advise("To refuse its requests, put it on the deny-list.")
+    failure.with("hint", "put it on the deny-list: POST /admin/v1/deny")
 }
 
 /// Suspends it for this reason, or resumes it without one.
@@ -180,6 +186,14 @@ async fn set<T: Suspendable>(
         after: Some(told(&mut entity)),
     });
     work.commit(entity.answer()?).await
+}
+
+/// What the audit trail tells of something that is gone, with since when it was suspended.
+pub(super) fn with_suspension(mut told: Value, since: Option<i64>) -> Value {
+    if let Some(since) = since {
+        told["suspended_at"] = Moment(since).to_string().into();
+    }
+    told
 }
 
 fn told(entity: &mut impl Suspendable) -> Value {

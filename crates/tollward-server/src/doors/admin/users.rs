@@ -17,6 +17,7 @@ use super::once::OnceKey;
 use super::paging::{Items, page};
 use super::patch::patched;
 use super::precondition::IfMatch;
+use super::suspend::with_suspension;
 use super::work::{Begun, Changed, Work};
 use super::{Shared, tenants};
 
@@ -274,7 +275,7 @@ pub(super) async fn delete_user(
     work.record(Changed {
         event: "user_deleted",
         identifier: format!("user:{id}"),
-        before: Some(told(&user)),
+        before: Some(with_suspension(told(&user), user.suspended_at)),
         after: None,
     });
     let mut answer = Answer::ok(&View::from(user))?;

@@ -211,6 +211,22 @@ pub(super) fn must_be_ours(shared: &Shared, id: &str) -> Result<(), Failure> {
     }
 }
 
+/// Refuses to revoke or replace a key that the file has too: it would stay valid.
+pub(super) fn must_not_be_in_file(shared: &Shared, key: &Key) -> Result<(), Failure> {
+    let active = shared.engine.active();
+    let mut hashes = active.policy().file_keys().map(|(hash, _)| hex(hash));
+    if !hashes.any(|hash| hash == key.hash) {
+        return Ok(());
+    }
+    let file = shared.config.source();
+    let detail = format!(
+        "The key {:?} is also written in {file}, under `keys`, and would stay valid. Remove it there first, or put \
+         it on the deny-list.",
+        key.id
+    );
+    Err(Failure::conflict("read_only", detail).with("file", &*file))
+}
+
 /// Shows a key
 #[utoipa::path(get, path = "/admin/v1/keys/{id}", tag = "keys",
     params(("id" = String, Path, description = "The key's id")),
@@ -353,6 +369,7 @@ async fn revoke(
     if before.revoked_at.is_some() {
         return Answer::ok(&View::from(&before));
     }
+    must_not_be_in_file(shared, &before)?;
     let key = Key {
         revoked_at: Some(work.edit.now_ms()),
         ..before.clone()

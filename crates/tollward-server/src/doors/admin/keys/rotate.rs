@@ -3,11 +3,13 @@
 use axum::extract::State;
 use serde::Deserialize;
 use tollward_directory::{Edit, Key};
-use tollward_policy::List;
+use tollward_policy::{List, Listed, ListedCaller};
 use utoipa::ToSchema;
 
 use super::view::{Made, View, told};
-use super::{missing, must_be_ahead, must_be_ours, must_not_be_revoked, put_new, revoke};
+use super::{
+    missing, must_be_ahead, must_be_ours, must_not_be_in_file, must_not_be_revoked, put_new, revoke,
+};
 use crate::doors::admin::answer::Answer;
 use crate::doors::admin::failure::Failure;
 use crate::doors::admin::guard::{By, Operate};
@@ -15,7 +17,7 @@ use crate::doors::admin::input::{Body, Id};
 use crate::doors::admin::moment::Moment;
 use crate::doors::admin::once::OnceKey;
 use crate::doors::admin::precondition::IfMatch;
-use crate::doors::admin::secret::made_id;
+use crate::doors::admin::secret::{hex, made_id};
 use crate::doors::admin::span::Span;
 use crate::doors::admin::work::{Begun, Changed, Work};
 use crate::doors::admin::{Shared, unmade};
@@ -61,7 +63,8 @@ pub(in crate::doors::admin) async fn rotate_key(
     expected.check(before.version)?;
     must_not_be_revoked(&before)?;
     must_not_be_suspended(&before)?;
-    must_not_be_denied(&mut work.edit, &before).await?;
+    must_not_be_in_file(&shared, &before)?;
+    must_not_be_denied(&mut work.edit, &before, &shared).await?;
     must_not_be_replaced(&mut work.edit, &id).await?;
     let overlap_ms = body.value.overlap.map_or(DAY_MS, |overlap| overlap.0);
     if overlap_ms > MAX_OVERLAP_MS {
@@ -116,13 +119,21 @@ fn must_not_be_suspended(key: &Key) -> Result<(), Failure> {
 }
 
 /// Refuses to replace a key on the deny-list: its successor would be on no list.
-async fn must_not_be_denied(edit: &mut Edit, key: &Key) -> Result<(), Failure> {
-    match edit.listed(List::Deny.word(), "api_key", &key.hash).await? {
-        Some(entry) => {
-            let detail = format!(
-                "The key is on the deny-list ({:?}): {}. Take it off the list first.",
-                entry.id, entry.reason
-            );
+async fn must_not_be_denied(edit: &mut Edit, key: &Key, shared: &Shared) -> Result<(), Failure> {
+    let in_file = {
+        let active = shared.engine.active();
+        let mut denied = active.policy().file_list(List::Deny).iter();
+        let is_it = |caller: &&ListedCaller| match &caller.who {
+            Listed::Key(hash) => hex(hash) == key.hash,
+            _ => false,
+        };
+        denied.find(is_it).map(|caller| caller.reason.to_string())
+    };
+    let listed = edit.listed(List::Deny.word(), "api_key", &key.hash).await?;
+    match in_file.or(listed.map(|entry| entry.reason)) {
+        Some(reason) => {
+            let detail =
+                format!("The key is on the deny-list ({reason}). Take it off the list first.");
             Err(Failure::conflict("denied", detail))
         }
         None => Ok(()),

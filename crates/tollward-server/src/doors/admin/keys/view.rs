@@ -141,6 +141,7 @@ pub(super) fn told(key: &Key) -> Value {
         "client": key.client,
         "plan": key.plan,
         "expires_at": key.expires_at.map(Moment),
+        "suspended_at": key.suspended_at.map(Moment),
         "revoked_at": key.revoked_at.map(Moment),
         "replaces": key.replaces,
     })

@@ -17,6 +17,7 @@ use crate::doors::admin::failure::Failure;
 use crate::doors::admin::guard::{Administer, By};
 use crate::doors::admin::input::{Asked, Id};
 use crate::doors::admin::precondition::IfMatch;
+use crate::doors::admin::suspend::with_suspension;
 use crate::doors::admin::work::{Changed, Work};
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -82,7 +83,7 @@ pub(in crate::doors::admin) async fn delete_tenant(
         work.record(Changed {
             event: "tenant_deleted",
             identifier: format!("tenant:{}", tenant.id),
-            before: Some(told(tenant)),
+            before: Some(with_suspension(told(tenant), tenant.suspended_at)),
             after: None,
         });
     }
