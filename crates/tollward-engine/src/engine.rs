@@ -189,7 +189,7 @@ impl Engine {
                 };
                 self.without_limits(Action::Deny, Some(reason), now)
             }
-            // Whoever asks has left out the charges.
+            // Limits apply, but no charges were given: refused, to be on the safe side.
             (None, Treatment::Limited) => {
                 self.without_limits(Action::Deny, Some(Reason::Denied), now)
             }

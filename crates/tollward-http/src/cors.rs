@@ -160,7 +160,7 @@ pub fn cors_of(answer: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Removes what whoever made an answer says about CORS.
+/// Removes the CORS headers that the upstream set.
 fn forget(answer: &mut HeaderMap) {
     let names = answer
         .keys()

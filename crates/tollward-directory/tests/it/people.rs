@@ -394,7 +394,7 @@ async fn a_text_that_cannot_be_kept_is_refused(place: Place) {
     assert!(directory.user("ab").await.unwrap().is_some());
 }
 
-/// Whoever deletes a user does not let that user in again.
+/// Deleting a user does not lift the denial of that user.
 async fn a_deny_entry_outlives_those_whom_it_names(place: Place) {
     let directory = place.open().await;
     let mut edit = directory.edit(NOW).await.unwrap();

@@ -275,7 +275,7 @@ fn without_a_peer_the_address_is_unknown() {
     );
 }
 
-/// Whoever knows the caller by other means asks only for the address: credentials are not even looked at.
+/// For a caller who is known by other means, only the address is read: credentials are not looked at.
 #[test]
 fn locating_reads_no_credentials() {
     let text = "identity: { ip: { trusted_proxies: [10.0.0.0/8] }, user: { header: x-user } }";

@@ -228,7 +228,9 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     let name = operation["operationId"].as_str().unwrap_or_default();
     let name = name.to_owned();
     let is_change = matches!(method, "put" | "patch" | "delete")
-        || matches!(&*name, "rotate_key" | "revoke_key");
+        || matches!(&*name, "rotate_key" | "revoke_key")
+        || name.starts_with("suspend_")
+        || name.starts_with("resume_");
     if is_change {
         problems.push(("412", "It has another version than the one that was meant"));
         problems.push(("428", "`If-Match` is missing"));
