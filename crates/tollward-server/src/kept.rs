@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollward_policy::config::RedisUrl;
+use tollward_policy::config::{RedisUrl, without_credentials};
 use tollward_policy::{DirectoryUrl, Settings, Warning};
 
 /// Where counters and the directory live, as the file and the flags say together.
@@ -48,7 +48,7 @@ impl Kept {
     /// Where counters live, and what that means.
     pub(crate) fn counters(&self) -> impl fmt::Display {
         match &self.redis {
-            Some(url) => format!("in Redis, {url}"),
+            Some(url) => format!("in Redis, {}", without_credentials(&url.to_string())),
             None => "in memory: a restart makes every bucket full again".to_owned(),
         }
     }
@@ -61,7 +61,7 @@ impl Kept {
                  set `directory.url` or --directory to keep them"
                     .to_owned()
             }
-            url => url.to_string(),
+            url => without_credentials(&url.to_string()),
         }
     }
 }

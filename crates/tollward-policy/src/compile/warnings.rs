@@ -46,7 +46,11 @@ impl Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Place { line, column, path } = &self.place;
-        write!(f, "{line}:{column}: warning: ")?;
+        // One that flags of the command line make stands in no line.
+        match line {
+            0 => f.write_str(" warning: ")?,
+            line => write!(f, "{line}:{column}: warning: ")?,
+        }
         if !path.is_empty() {
             write!(f, "{path}: ")?;
         }

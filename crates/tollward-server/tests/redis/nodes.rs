@@ -30,7 +30,12 @@ impl Node {
         let folder = Folder::new();
         let file = folder.write("tollward.yaml", config);
         let mut command = tollward();
-        command.args(["serve", "--config", arg(&file)]).args(args);
+        // Said, so that nothing warns of a directory that other nodes do not share.
+        let directory = ["--directory", "sqlite::memory:"];
+        command
+            .args(["serve", "--config", arg(&file)])
+            .args(directory);
+        command.args(args);
         let process = Process::start(command.envs(env.iter().copied()));
         Self {
             process,
